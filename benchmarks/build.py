@@ -3,7 +3,7 @@
 Prints text, or a JSON line for each part. Ratios are of builds that take turns in one run. Ends
 with 1 if a figure is above its limit; `--no-limits` only prints.
 
-    python benchmarks/build.py [noop] [hits] [recording] [edit] [dask] [simulation] [cpus]
+    python benchmarks/build.py [noop] [hits] [edit] [dask] [simulation] [cpus]
                                [--quick] [--json] [--no-limits]
 """
 
@@ -17,13 +17,12 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(_ROOT))
 
-from benchmarks.building import cpus, edit, hits, machines, noop, recording, simulation  # noqa: E402
+from benchmarks.building import cpus, edit, hits, machines, noop, simulation  # noqa: E402
 from benchmarks.building.limits import LIMITS  # noqa: E402
 
 PARTS = {
     "noop": noop,
     "hits": hits,
-    "recording": recording,
     "edit": edit,
     "dask": machines,
     "simulation": simulation,

@@ -111,8 +111,6 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _no_store() -> None:
     os.environ["AOTBUILD_STORE"] = "off"
-    # Tests of the store want to see what a worker takes from it, and nothing else in it.
-    os.environ["AOTBUILD_DIRECT"] = "off"
     os.environ["AOTBUILD_TIMES"] = "off"
 
 

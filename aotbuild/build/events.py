@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.replies import (
-    Embedded,
-)
+from aotbuild.build.replies import Embedded
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
@@ -18,10 +16,9 @@ from aotbuild.format.signature import Function
 class UnitDone:
     """A finished unit: its record and function, or why it failed. `notes` are for the user.
 
-    `stored` says that the store had its executable, `direct` that nothing was traced to find it,
-    `traced_because` what differs from the last time if something was, and `obstacle` why the next
-    build must trace it. `embedded` are the constants in it. `seconds`
-    is how long it took from its start, where another machine did it, whose messages come at once.
+    `stored` says that the store had its executable, and `transient` that another build with the
+    same inputs may give something else. `embedded` are the constants in it. `seconds` is how long
+    it took from its start, where another machine did it, whose messages come at once.
     Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
     """
 
@@ -32,9 +29,7 @@ class UnitDone:
     notes: tuple[str, ...] = ()
     key: str | None = None
     stored: bool = False
-    direct: bool = False
-    obstacle: str = ""
-    traced_because: str = ""
+    transient: bool = False
     embedded: Embedded | None = None
     seconds: float | None = None
 

@@ -6,27 +6,25 @@ import io
 import os
 import sys
 import tempfile
-import time
 import zipfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from aotbuild.build.assemble import Assembled, assemble
-from aotbuild.build.direct.reads import Reads
-from aotbuild.build.edits import refuse_edits
 from aotbuild.build.embedded import embedded_in, embedded_notes, hoisted_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
-from aotbuild.build.executors.driver import run_units
+from aotbuild.build.executors.driver import LOCAL, chosen_executor, run_units
+from aotbuild.build.inputs import TooLarge, key_of_build, project_files
+from aotbuild.build.kept import keep, recall
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.result_types import result_type_notes
 from aotbuild.build.results import PlanFacts, ShardFile, results_of
-from aotbuild.build.shares import Share, data_files
+from aotbuild.build.shares import Share
 from aotbuild.build.sources import SourceTree, TracedFiles
-from aotbuild.errors import BuildError, UnitFailure, listing
+from aotbuild.errors import BuildError, SourcesEdited, UnitFailure, listing
 from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.format.layout import (
@@ -38,8 +36,8 @@ from aotbuild.format.layout import (
 )
 from aotbuild.format.record import Record
 from aotbuild.format.shard import SHARD_NAME
+from aotbuild.format.sources import SourceDigests
 from aotbuild.store.layers import Counts, Layers, open_store
-from aotbuild.store.local import UNKEPT
 
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -49,29 +47,27 @@ _MODE = 0o644
 
 @dataclass(frozen=True)
 class Origins:
-    """Where units came from: the store, `direct` of them without a trace, or the compiler.
+    """Where units came from: the store or the compiler.
 
-    `traced_because` counts why units were traced again, the most frequent reason first.
+    `recalled` says that nothing was traced, because an equal build was kept.
     """
 
     stored: int = 0
-    direct: int = 0
     compiled: int = 0
     failed: int = 0
-    traced_because: Mapping[str, int] = field(default_factory=dict)
+    recalled: bool = False
 
     @staticmethod
     def of(done: Sequence[UnitDone], failed: int) -> Origins:
         """Count results of units that did not fail, and add those that did."""
-        stored, direct = (sum(getattr(d, n) for d in done) for n in ("stored", "direct"))
-        reasons = Counter(d.traced_because for d in done if d.traced_because)
-        return Origins(stored, direct, len(done) - stored, failed, dict(reasons.most_common()))
+        stored = sum(result.stored for result in done)
+        return Origins(stored, len(done) - stored, failed)
 
     def __str__(self) -> str:
-        """Say it for people, as `64 units: 60 from the store (58 without tracing), 4 compiled`."""
-        traced = f" ({self.direct} without tracing)" if self.direct else ""
+        """Say it for people, as `64 units: 60 from the store, 4 compiled`."""
+        unchanged = ", as nothing has changed" if self.recalled else ""
         counts = (
-            (self.stored, f"from the store{traced}"),
+            (self.stored, f"from the store{unchanged}"),
             (self.compiled, "compiled"),
             (self.failed, "failed"),
         )
@@ -87,8 +83,7 @@ class Package:
     `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
     theirs. `failures` are of the units that were left out. `stages` is the file of kept stages
     beside the folder, if the manifest asks for one. `size_remedy` ends a note about the size.
-    `store` says what the store was good for, `origins` where the units came from, and `reads` what
-    is known of what their jobs read. `checked` is when nothing was found to be edited.
+    `store` says what the store was good for, and `origins` where the units came from.
     """
 
     folder: Path
@@ -100,8 +95,6 @@ class Package:
     size_remedy: str = ""
     store: Counts = field(default_factory=Counts)
     origins: Origins = field(default_factory=Origins)
-    reads: Reads = field(default_factory=Reads)
-    checked: int = 0
 
     @property
     def left_out(self) -> str | None:
@@ -132,16 +125,18 @@ def build_package(
     keep_going: bool = False,
     share: Share | None = None,
     executor: str | None = None,
-    direct: bool = True,
+    fresh: bool = False,
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
-    SourcesEdited, another BuildError, if a file that was compiled is not what it was.
+    What an equal build made is taken from the store (`build.inputs` says what decides it), unless
+    `fresh` asks for a trace of every function. SourcesEdited, another BuildError, if a file was
+    edited while it was compiled.
 
     With `keep_going`, units that failed are left out, and BuildError is raised only if all failed.
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
     `folder` until everything succeeded. The file of kept stages beside it is of this build, or
-    removed. `jobs`, `executor` and `direct` are those of `run_units`. At last, what was made is
+    removed. `jobs` and `executor` are those of `run_units`. At last, what was made is
     written to the other layers of the store, even if some units failed. With `share`, only its
     units are compiled, and the folder is that of a shard; a shard may be empty.
     """
@@ -151,17 +146,13 @@ def build_package(
                 *(plan, sources, behind_links(folder), listener, jobs, executor),
                 keep_going=keep_going,
                 share=share,
-                direct=direct,
+                fresh=fresh,
                 layers=layers,
             )
         except BuildError:
             layers.push()
             raise
         layers.push()
-        store = layers.store
-        package.reads.used |= store.made | store.used | store.local | layers.uncounted
-        package.reads.used |= layers.indexes.rows.keys()
-        package.reads.complete &= UNKEPT not in layers.store.problems
         return replace(package, store=layers.counts)
 
 
@@ -175,11 +166,19 @@ def _packed(
     *,
     keep_going: bool,
     share: Share | None,
-    direct: bool,
+    fresh: bool,
     layers: Layers,
 ) -> Package:
-    facts, secrets, started = PlanFacts.of(plan), _secrets(plan, sources), time.time_ns()
+    facts, secrets = PlanFacts.of(plan), _secrets(plan, sources)
     with workplace(folder) as temporary:
+        inputs = _Inputs(plan, sources, tuple(filter(None, (folder, temporary, layers.front))))
+        # A share is not a package, and other machines are not in the key.
+        is_keyed = share is None and layers.front is not None and chosen_executor(executor) == LOCAL
+        key = inputs.key(inputs.files) if is_keyed else None
+        if key and not fresh and (found := _recalled(plan, key, folder, temporary, layers)):
+            for unit, record in zip(plan.units, found.records, strict=True):
+                listener(UnitDone(unit, record=record, stored=True))
+            return found
         staging = new_package(temporary)
         traced = TracedFiles()
         wanted = share.part_of(plan) if share else plan
@@ -189,46 +188,110 @@ def _packed(
                 jobs=jobs,
                 traced=traced,
                 layers=layers,
-                direct=direct,
             )
             if wanted.units
             else []
         )
-        results, files = results_of(plan, run), traced.digests(sources, plan.manifest)
+        results = results_of(plan, run)
+        files = traced.digests(sources, plan.manifest, inputs.files)
         made = assemble(facts, results, files, secrets)
         if made.failures and not (keep_going and (made.done or share)):
             raise BuildError(made.failures, made.total)
-        checked = time.time_ns()
-        edited = refuse_edits(sources, traced, files, started)
+        if edited := inputs.edited(files):
+            raise SourcesEdited(edited)
         if share:
             cleaned = tuple(result.without(secrets) for result in results)
             labels = share.labels(plan, secrets)
-            data = data_files(sources, traced.reads, started)
-            file = ShardFile(facts, labels, share.numbers, keep_going, files, cleaned, data)
+            file = ShardFile(facts, labels, share.numbers, keep_going, files, cleaned)
             made = share.mark(made, file)
             write_whole(staging / SHARD_NAME, file.to_bytes())
         records = [r.record for r in results if r.record] if share else made.records
         kept = finish(staging, folder, made, records)
-    by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
-    done = [by_unit[result.unit] for result in made.done]
-    embedded = embedded_in(done)
-    types = [*_result_type_notes(plan, sources, made.records)]
-    empty = share.notes if share else ()
-    constants = (*embedded_notes(embedded), *hoisted_notes(made.records))
-    notes = (*_notes(done), *constants, *types, *edited, *empty)
-    remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
-    reduced = _reduced(plan, done, made.toolchains)
-    return Package(
-        *(folder, reduced, made.records, notes, kept, made.failures, remedy),
-        origins=origins,
-        reads=traced.reads,
-        checked=checked,
-    )
+        by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
+        done = [by_unit[result.unit] for result in made.done]
+        embedded = embedded_in(done)
+        notes = (
+            *_notes(done),
+            *embedded_notes(embedded),
+            *hoisted_notes(made.records),
+            *_result_type_notes(plan, sources, made.records),
+            *(share.notes if share else ()),
+        )
+        remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
+        reduced = _reduced(plan, done, made.toolchains)
+        may_be_kept = not kept and _may_be_kept(plan, done, made, notes, secrets)
+        # Not if a file was edited meanwhile.
+        if key and may_be_kept and inputs.key(inputs.files_now()) == key:
+            keep(layers.store, key, folder, made.records, traced.stored, notes, remedy)
+        return Package(
+            *(folder, reduced, made.records, notes, kept, made.failures, remedy), origins=origins
+        )
+
+
+class _Inputs:
+    """The project's files when a build began, and the key of what it makes of them.
+
+    `apart` are folders that a build writes itself.
+    """
+
+    def __init__(self, plan: Plan, sources: SourceTree, apart: Iterable[Path]) -> None:
+        self._plan, self._sources, self._apart = plan, sources, tuple(apart)
+        self.files = self.files_now()
+
+    def files_now(self) -> Mapping[str, str] | None:
+        """Return the digests of the project's files as they are now; None if there are too many."""
+        try:
+            return project_files(self._sources.root, self._apart)
+        except TooLarge:
+            return None
+
+    def key(self, files: Mapping[str, str] | None) -> str | None:
+        """Return the store's key of the build with these files; None if it has none."""
+        return key_of_build(self._plan, self._sources, files, os.environ) if files else None
+
+    def edited(self, files: SourceDigests) -> list[str]:
+        """Return which files that were compiled, or the manifest, changed since the build began.
+
+        What the user's code writes while it is imported is no edit.
+        """
+        known = files.files if self.files is None else self.files
+        return [name for name in files.changed(self._sources.root) if name in known]
+
+
+def _may_be_kept(
+    plan: Plan,
+    done: Sequence[UnitDone],
+    made: Assembled,
+    notes: Iterable[str],
+    secrets: Iterable[str],
+) -> bool:
+    """Return whether another build with the same inputs would give the same package and notes.
+
+    Not where something failed or may not fail next time, and not if a note names a path.
+    """
+    is_whole = not made.failures and len(done) == len(plan.units)
+    is_local = any(secret in note for secret in secrets for note in notes)
+    return is_whole and not is_local and not any(each.transient for each in done)
+
+
+def _recalled(
+    plan: Plan, key: str, folder: Path, temporary: Path, layers: Layers
+) -> Package | None:
+    """Return the package that an equal build has made, written to its folder; None if none was."""
+    staging = new_package(temporary / "recalled")
+    kept = recall(layers.store, key, staging)
+    if kept is None:
+        return None
+    put_into_place(staging, folder, temporary / "stages")
+    records = tuple(kept.records())
+    origins = Origins(stored=len(records), recalled=True)
+    return Package(folder, plan, records, kept.notes, size_remedy=kept.size_remedy, origins=origins)
 
 
 def new_package(temporary: Path) -> Path:
     """Return a new `_aot` folder to fill in a temporary one, which `finish` moves to its place."""
     staging = temporary / FOLDER_NAME
+    staging.parent.mkdir(exist_ok=True)
     staging.mkdir(mode=0o755)
     (staging / BLOBS).mkdir()
     return staging

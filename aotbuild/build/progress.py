@@ -72,9 +72,9 @@ class Progress:
     them share. `targets` are those of the current worker, and `at_work` those
     that fail if it exits now. `crashed` are targets whose compiler crashed, and which are tried
     once more without rewriting. `fed` is what the next call gets, if that has other avals.
-    `obstacle` is why direct mode cannot keep the job, and `traced_because` why it did not have it.
-    `at` is the time of the last message and
-    `started` has those of each unit's start, where another machine sent them with its messages.
+    `is_transient` says that another build with the same inputs may give something else. `at` is the
+    time of the last message and `started` has those of each unit's start, where another machine
+    sent them with its messages.
     `machine` is what the worker says of its machine, and `entries` are the keys of what it made or
     used in the store.
     """
@@ -93,8 +93,7 @@ class Progress:
     fed: Fed | None = None
     at: float | None = None
     started: dict[str, float | None] = field(default_factory=dict)
-    obstacle: str = ""
-    traced_because: str = ""
+    is_transient: bool = False
     machine: tuple[Any, ...] = ()
     entries: set[str] = field(default_factory=set)
 
@@ -130,6 +129,7 @@ class Progress:
                 self.listener(UnitStarted(self.waiting[target]))
             case Compiled(target=target):
                 if target in self.crashed:
+                    self.is_transient = True
                     message = _plain(message, plain_kept(_CRASHED))
                 self.compiled.append((self._leave(target), message))
             case Failed(target=target, stage=stage, error=error):
@@ -146,7 +146,7 @@ class Progress:
 
     def end(self) -> None:
         """Finish the job: units that still wait for golden outputs have none."""
-        none = GoldenSkipped(reason="the function could not be traced again")
+        none = GoldenSkipped(reason="the function could not be traced again", transient=True)
         self._complete(self.golden or none)
 
     def worker_exited(self, text: str, reason: str, *, may_retry: bool = False) -> None:
@@ -173,7 +173,7 @@ class Progress:
             self._fail_compiled(GOLDEN, error)
         else:
             note = f"no golden outputs: calling the function: {reason}\n{EXITED_ADVICE}"
-            self._complete(GoldenSkipped(reason=reason, notes=(note,)))
+            self._complete(GoldenSkipped(reason=reason, notes=(note,), transient=True))
 
     def _check(self, stage: str) -> None:
         """Begin a check of all units that were compiled."""
@@ -189,6 +189,7 @@ class Progress:
 
     def _end_comparison(self, note: str, target: str | None = None) -> None:
         """Keep the rewritten executable of a target, or with a note the plain one; None: of all."""
+        self.is_transient |= bool(note)
         self.compiled = [
             (unit, compared(compiled, note) if target in (None, compiled.target) else compiled)
             for unit, compiled in self.compiled
@@ -196,9 +197,8 @@ class Progress:
 
     def _complete(self, golden: GoldenMade | GoldenSkipped) -> None:
         for unit, compiled in self.compiled:
-            done = _with_golden(unit, compiled, golden)
-            done = replace(done, obstacle=self.obstacle, traced_because=self.traced_because)
-            self._finish(done)
+            is_transient = self.is_transient or getattr(golden, "transient", False)
+            self._finish(_with_golden(unit, compiled, golden, is_transient=is_transient))
         self.compiled.clear()
 
     def _fail_compiled(self, stage: str, error: str) -> None:
@@ -238,7 +238,11 @@ def _plain(compiled: Compiled, note: str) -> Compiled:
 
 
 def _with_golden(
-    unit: BuildUnit, compiled: Compiled, golden: GoldenMade | GoldenSkipped
+    unit: BuildUnit,
+    compiled: Compiled,
+    golden: GoldenMade | GoldenSkipped,
+    *,
+    is_transient: bool,
 ) -> UnitDone:
     record = compiled.record
     if isinstance(golden, GoldenMade):
@@ -253,6 +257,6 @@ def _with_golden(
         record,
         notes=notes,
         stored=compiled.stored,
-        direct=compiled.direct,
+        transient=is_transient,
         embedded=compiled.embedded,
     )

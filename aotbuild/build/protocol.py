@@ -28,7 +28,6 @@ worker's stderr is its log.
 | worker | `trace_explained` | in place of all of these, where `hello` says `explain`             |
 | worker | `traced_again`    | in place of all of these, where `hello` says `again`               |
 | worker | `entries`         | keys of the store that the job made and used, if any               |
-| worker | `inputs`          | what a traced job read, where `hello` says `inputs`                |
 | worker | `done`            | the job is finished                                                |
 
 A job's messages come in the order of this table. Both sides name their `version` in the first

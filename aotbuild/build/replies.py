@@ -39,7 +39,6 @@ def _named(found: _V) -> _V:
     return found
 
 
-_Values = Annotated[dict[str, Any], AfterValidator(_named)]
 _List = Annotated[list[Any], AfterValidator(_named)]
 _Texts = Annotated[dict[str, str], AfterValidator(_named)]
 
@@ -95,17 +94,10 @@ class Busy(Message):
 
 
 class Imported(Message):
-    """Files below the project's folder that were imported for this job: paths and digests.
-
-    The digests are those of what was loaded. `written` are files and folders there that the user's
-    code wrote, made or removed so far. `processes` says whether it started processes, which may
-    have written others.
-    """
+    """Files below the project's folder that were imported for this job: their paths."""
 
     type: Literal["imported"] = "imported"
-    files: tuple[tuple[str, str], ...] = ()
-    written: tuple[str, ...] = ()
-    processes: bool = False
+    files: tuple[str, ...]
 
 
 class CompileStarted(Message):
@@ -128,7 +120,6 @@ class Embedded(BaseModel):
 class Compiled(Message):
     """An executable was made, or taken from the store (`stored`). `notes` are for the user.
 
-    The build says `direct` of one that it found without a worker (`build.direct`).
     `plain` takes its place if it was rewritten and the comparison with the plain one fails.
     """
 
@@ -138,7 +129,6 @@ class Compiled(Message):
     record: Annotated[Record, _AsJson(record_to_json, record_from_json)]
     notes: tuple[str, ...] = ()
     stored: bool = False
-    direct: bool = False
     embedded: Embedded | None = None
     plain: Annotated[Blob, _AsJson(blob_to_json, blob_from_json)] | None = None
 
@@ -254,39 +244,15 @@ class Wanted(Message):
 class Entries(Message):
     """Keys of the store: of entries that the job made, and of those it found.
 
-    `problems` are those of `store.local.Store`, for people.
+    `blobs` has the key of each blob that is an entry of the store, by SHA-256. `problems` are those
+    of `store.local.Store`, for people.
     """
 
     type: Literal["entries"] = "entries"
     made: tuple[str, ...]
     used: tuple[str, ...]
+    blobs: _Texts = Field(default_factory=dict)
     problems: dict[str, str] = Field(default_factory=dict)
-
-
-class Inputs(Message):
-    """What a job read, for direct mode: see `store.read_set`.
-
-    `own` belongs to the job, `shared` to all jobs of the process, and `state` is the digest of what
-    was there. `obstacle` says why nothing stands for what the job read. `imported` are the files of
-    the project as in `imported`, whichever job imported them first. `stored` has the store's key of
-    each blob that is an entry of it, by SHA-256. `machine`, `python` and `encodings`, those of
-    `format.encodings`, say what ran the job.
-    `marks` are those of both sets of names (`store.marks`). `because`, which the build adds, is
-    what differs from the last time.
-    """
-
-    type: Literal["inputs"] = "inputs"
-    own: _Values
-    shared: _Values
-    state: str
-    obstacle: str = ""
-    imported: tuple[tuple[str, str], ...] = ()
-    stored: _Texts = Field(default_factory=dict)
-    machine: _List = Field(default_factory=list)
-    python: str = ""
-    encodings: tuple[str, ...] = ()
-    marks: tuple[_Texts, _Texts] | None = None
-    because: str = ""
 
 
 class Done(Message):
@@ -313,7 +279,6 @@ Reply = (
     | ShrinkCompared
     | TraceExplained
     | TracedAgain
-    | Inputs
     | Wanted
     | Entries
     | Done

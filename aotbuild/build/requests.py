@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from aotbuild.build.jobs import Job
 
 # Increase it with every change that an older side would misread.
-VERSION = 5
+VERSION = 6
 
 
 class Message(BaseModel):
@@ -28,9 +28,8 @@ class Hello(Message):
     `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
     its modules are to be reported. `keep` names the stages to keep. No byte of a package may
     contain one of `secret_paths`. Each record's provenance begins with `provenance`. `config` holds
-    settings of jax. With `explain` or `again`, the worker only traces. With
-    `inputs`, it says what jobs read; `digests` is the file that keeps the digests of files. With
-    `fix_hashes`, hash tables of XLA have one order, where it can be fixed.
+    settings of jax. With `explain` or `again`, the worker only traces. With `fix_hashes`, hash
+    tables of XLA have one order, where it can be fixed.
     """
 
     type: Literal["hello"] = "hello"
@@ -46,8 +45,6 @@ class Hello(Message):
     config: tuple[tuple[str, Any], ...] = ()
     explain: bool = False
     again: bool = False
-    inputs: bool = False
-    digests: Path | None = None
     fix_hashes: bool = True
 
 

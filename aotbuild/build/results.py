@@ -6,8 +6,8 @@ goes on as one build of everything would.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -210,8 +210,7 @@ class ShardFile:
     """The file of a shard: what is the same in all of them, and the results of its units.
 
     `units` are the labels of all units of the plan, and `shards` the number of the shard that has
-    each. With `keep_going`, units that fail are left out. `sources` are the files it imported, and
-    `data` has the digests of other files of the project that it read, as far as that is known.
+    each. With `keep_going`, units that fail are left out. `sources` are the files it imported.
     """
 
     facts: PlanFacts
@@ -220,7 +219,6 @@ class ShardFile:
     keep_going: bool
     sources: SourceDigests
     results: tuple[Result, ...]
-    data: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plan(self) -> str:
@@ -242,7 +240,6 @@ class ShardFile:
             "shards": list(self.shards),
             "keep_going": self.keep_going,
             "sources": sources,
-            **({"data": dict(self.data)} if self.data else {}),
         }
         lines = (head, *(result.to_json() for result in self.results))
         return b"".join(canonical_json(line) + b"\n" for line in lines)
@@ -268,7 +265,6 @@ class ShardFile:
                     optional(text, sources.get("content")),
                 ),
                 tuple(map(Result.from_json, lines)),
-                _digests(head.get("data", {})),
             )
             found._check()
             return found

@@ -24,6 +24,11 @@ _DROPPED_PREFIXES = (
 )
 
 
+def is_forwarded(name: str) -> bool:
+    """Return whether a worker inherits a variable of the build's environment."""
+    return not name.startswith(_DROPPED_PREFIXES)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a worker process is started with. Units with equal settings can share a process.
@@ -69,7 +74,7 @@ class Settings:
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Return the environment of the worker, made from the parent's."""
-        kept = {k: v for k, v in inherited.items() if not k.startswith(_DROPPED_PREFIXES)}
+        kept = {k: v for k, v in inherited.items() if is_forwarded(k)}
         return {
             **kept,
             "XLA_FLAGS": self.xla_flags,

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
-from pathlib import Path
 
 from aotbuild.build.assemble import Assembled
-from aotbuild.build.direct.reads import Reads
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.left_out import without_folders
 from aotbuild.build.plan import Plan
@@ -21,16 +19,11 @@ from aotbuild.build.results import ShardFile
 from aotbuild.build.schedule import Task
 from aotbuild.build.sources import SourceTree
 from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import HEADER_KEY
 from aotbuild.format.shard import Shard, ShardHeader
 from aotbuild.format.sources import file_digest
-from aotbuild.store.file_digests import FOLDER, UNREADABLE, ChangedSince, FileDigests
 from aotbuild.store.layers import open_store
 from aotbuild.store.times import times_of
-
-# Folders in a project that hold what was installed or built.
-_APART = frozenset({"site-packages", "dist-packages", "__pycache__", FOLDER_NAME})
 
 
 @dataclass(frozen=True)
@@ -87,49 +80,6 @@ def make_share(
             numbers = split(plan, tasks, [known.get(key) for key in keys], shard.of)
             times.keep_split(inputs, numbers)
     return Share(shard, tuple(numbers))
-
-
-def data_files(sources: SourceTree, reads: Reads, since: int) -> dict[str, str]:
-    """Return the digests of the project's files that jobs opened, `missing` where there is none.
-
-    Names are relative to the project. Hidden files may hold secrets, and are left out. So are files
-    that changed after `since`, in nanoseconds: the build itself may write them.
-    """
-    digests, found = FileDigests(), dict[str, str]()
-    for path, name in read_files(sources, reads):
-        try:
-            digest = digests.of(path, since=since)
-        except ChangedSince:
-            continue
-        if digest not in (FOLDER, UNREADABLE):
-            found[name] = digest
-    return found
-
-
-def read_files(sources: SourceTree, reads: Reads) -> Iterator[tuple[str, str]]:
-    """Yield the project's files that jobs opened, and that may not be there: paths and names.
-
-    Names are relative to the project. Hidden files and what was installed or built are left out.
-    """
-    # Most jobs read the same.
-    files = {
-        (id(world.places), name): world.places
-        for world, names in reads.seen
-        for each in names.sets
-        for name in each.files
-    }
-    for path in sorted({places.place(name) for (_, name), places in files.items()}):
-        name = _in_project(path, sources.root)
-        if name and not any(p in _APART or p.startswith(".") for p in name.split("/")):
-            yield path, name
-
-
-def _in_project(path: str, root: Path) -> str | None:
-    """Return a path relative to the project, following links only on the way to the project."""
-    for folder in (root, root.resolve()):
-        if Path(path).is_relative_to(folder):
-            return Path(path).relative_to(folder).as_posix()
-    return None
 
 
 def _digests(sources: SourceTree) -> list[list[str]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aotbuild.build.direct.reads import Reads
 from aotbuild.errors import PlanError
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.sources import SourceDigests
+from aotbuild.format.sources import SourceDigests, file_digest
 
 if TYPE_CHECKING:
     from aotbuild.manifest import Manifest
@@ -46,42 +46,30 @@ class SourceTree:
 
 @dataclass
 class TracedFiles:
-    """The files of a project that its build has imported, with their digests.
+    """The files of a project that its build has imported. Several threads add to it.
 
-    `changed` are those that were edited meanwhile. `written` are files and folders that the user's
-    code wrote itself, and `processes` says whether it started some that may have written others.
-    `reads` is what direct mode knows of the build's jobs. Several threads add to it.
+    `stored` has the store's key of each blob that is an entry of it, by SHA-256.
     """
 
-    files: dict[str, str] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
-    processes: bool = False
-    reads: Reads = field(default_factory=Reads)
+    files: set[str] = field(default_factory=set)
+    stored: dict[str, str] = field(default_factory=dict)
 
-    def wrote(self, written: Iterable[str], *, processes: bool) -> None:
-        """Add what the code of one worker wrote."""
-        self.written.update(written)
-        self.processes |= processes
+    def digests(
+        self, sources: SourceTree, manifest: Manifest, known: Mapping[str, str] | None
+    ) -> SourceDigests:
+        """Return what the index keeps of them, and of the manifest.
 
-    def is_written(self, name: str) -> bool:
-        """Return whether the user's code wrote a file, or made or moved a folder around it."""
-        path = PurePosixPath(name)
-        return not self.written.isdisjoint(map(str, (path, *path.parents)))
-
-    def add(self, files: Iterable[tuple[str, str]]) -> None:
-        """Add what one worker has imported."""
-        for name, digest in files:
-            if self.files.setdefault(name, digest) != digest:
-                self.changed.add(name)
-
-    def digests(self, sources: SourceTree, manifest: Manifest) -> SourceDigests:
-        """Return what the index keeps of them, and of the manifest."""
+        `known` has the digests of files as they were when the build began.
+        """
         import_root, file = sources.below(sources.import_root), Path(manifest.file)
         if import_root is None:
             return SourceDigests({})
         name = sources.below(file) if file.is_file() else None
-        files = {**self.files, **({name: manifest.digest} if name else {})}
+        digests = {}
+        for each in sorted(self.files):
+            with suppress(OSError):  # the user's code wrote it, and removed it
+                digests[each] = (known or {}).get(each) or file_digest(sources.root / each)
+        files = {**digests, **({name: manifest.digest} if name else {})}
         return SourceDigests(dict(sorted(files.items())), import_root, name, manifest.content)
 
 

@@ -34,8 +34,7 @@ class UnitState:
     """What is known of a unit so far. Times are in seconds, `size` is in bytes.
 
     `doing` is what its worker does when it does not compile, or with `waits` what it waits for.
-    `stored`: the store had it; `direct`: nothing was traced to find it there. `traced_because` is
-    what differs from the last time, and `obstacle` why the next build must trace it.
+    `stored`: the store had it.
     """
 
     unit: BuildUnit
@@ -46,9 +45,6 @@ class UnitState:
     doing: str | None = None
     waits: bool = False
     stored: bool = False
-    direct: bool = False
-    obstacle: str = ""
-    traced_because: str = ""
 
 
 class Tracker:
@@ -139,16 +135,10 @@ def _console() -> Console | None:
 
 
 def origins(package: Package) -> Iterator[str]:
-    """Yield the lines before the last: where the units came from, and why some were traced."""
+    """Yield the line before the last: where the units came from."""
     found = package.origins
     if found.stored or found.compiled or found.failed:
         yield str(found)
-    if found.traced_because:
-        count = sum(found.traced_because.values())
-        (first, *more) = found.traced_because
-        others = f", and {plural(len(more), 'other reason')}" if more else ""
-        were = "unit was" if count == 1 else "units were"
-        yield f"{count} {were} traced again: {first}{others}"
 
 
 def summary(package: Package, seconds: float) -> str:
@@ -242,8 +232,7 @@ def _word(state: UnitState) -> str:
 def _end(state: UnitState, event: UnitDone, now: float) -> None:
     state.state = DONE if event.failure is None else FAILED
     state.size = event.record.blob.size if event.record else None
-    state.stored, state.direct, state.obstacle = event.stored, event.direct, event.obstacle
-    state.traced_because = event.traced_because
+    state.stored = event.stored
     seconds = now - state.started if event.seconds is None and state.started else event.seconds
     state.seconds = None if seconds is None else round(seconds, 3)
 

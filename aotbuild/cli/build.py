@@ -76,9 +76,9 @@ if TYPE_CHECKING:
         "--out says otherwise. Default: AOTBUILD_SHARD, or everything.",
     ),
     flag(
-        "--no-direct",
-        help="Trace every function, also those whose inputs are as they were in an earlier build. "
-        "The store still has their executables.",
+        "--fresh",
+        help="Trace every function, even if nothing has changed since an earlier build. The store "
+        "still has their executables.",
     ),
     flag(
         "--check",
@@ -103,7 +103,7 @@ def build(
     memory: str | None,
     keep_going: bool,
     shard: Shard | None,
-    no_direct: bool,
+    fresh: bool,
     check: bool,
     check_reproducible: bool,
 ) -> int | None:
@@ -139,7 +139,7 @@ def build(
     package = _compile(
         *(output, project, folder, jobs, executor, share),
         keep_going=keep_going,
-        direct=not no_direct,
+        fresh=fresh,
     )
     built.fill(output.document, package)
     built.print_package(output, package, monotonic() - started)
@@ -203,7 +203,7 @@ def _compile(
     share: Share | None,
     *,
     keep_going: bool,
-    direct: bool,
+    fresh: bool,
 ) -> Package:
     from aotbuild.build.pack import build_package
     from aotbuild.build.references import read_references
@@ -222,7 +222,7 @@ def _compile(
                 keep_going=keep_going,
                 share=share,
                 executor=executor,
-                direct=direct,
+                fresh=fresh,
             )
         except BuildError as err:
             output.document["failures"] = [vars(failure) for failure in err.failures]

@@ -39,8 +39,7 @@ def print_check(output: Output, project: Project, folder: Path) -> int | None:
 def unit_state(state: UnitState) -> dict[str, Any]:
     """Return a unit and its state; `fill` completes it."""
     known = {"state": state.state, "seconds": state.seconds, "size": state.size}
-    known |= {"stored": state.stored, "direct": state.direct, "obstacle": state.obstacle}
-    known["traced_because"] = state.traced_because
+    known["stored"] = state.stored
     return {**unit_document(state.unit), **known, **dict.fromkeys(("kind", "sha256", "analysis"))}
 
 

@@ -89,7 +89,7 @@ def _build(
             package = build_package(
                 *(project.plan, project.sources, folder, tracker, jobs),
                 executor=executor,
-                direct=False,
+                fresh=True,
             )
         except BuildError as err:
             output.document["failures"] = [vars(failure) for failure in err.failures]

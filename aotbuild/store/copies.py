@@ -10,10 +10,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from aotbuild.store.contents import Item, survey
-from aotbuild.store.entry import DamagedEntry, check_entry, is_local, read_entry
+from aotbuild.store.entry import DamagedEntry, check_entry, is_local
 from aotbuild.store.folder import Folder
-from aotbuild.store.index import KIND, Index
-from aotbuild.store.kinds import kind_of
 from aotbuild.store.places import Place
 from aotbuild.store.remote import Listed, RemoteFiles, open_remote
 from aotbuild.store.room import Room
@@ -50,25 +48,18 @@ def push(
     """Write entries of the front to a layer, signed if there is a key; OSError.
 
     Only those that were used after `since`, and that the layer lacks, unless `again`. Entries that
-    mean nothing on another machine stay. An index gets the rows that it lacks.
+    mean nothing on another machine stay.
     """
 
     def transfer(key: str) -> bool:
         raw = front.read(key)
         if raw is None or is_local(raw, check_entry(raw, key)):
             return False
-        entry = read_entry(raw, key)
-        if entry.facts.get("entry") == KIND:
-            theirs = Index.in_file(_believed(to, key, trust), key)
-            joined = theirs.joined(Index.of(entry).portable)
-            if joined == theirs and not (again and theirs.rows):
-                return False
-            raw = joined.to_file(key)
         to.write(key, trust.sign(raw, key))
         return True
 
     there = set() if again else {entry.key for entry in entries_of(to)}
-    return _copy(entries_of(front), there, _indexes(front, there), since, transfer)
+    return _copy(entries_of(front), there, since, transfer)
 
 
 def pull(front: Folder, source: Folder | RemoteFiles, trust: Trust, since: float | None) -> Copied:
@@ -76,7 +67,6 @@ def pull(front: Folder, source: Folder | RemoteFiles, trust: Trust, since: float
 
     Only those that were written after `since`, as far as that is known, and that the front lacks.
     Entries that mean nothing on another machine stay there.
-    An index gets the rows that it lacks.
     """
 
     def transfer(key: str) -> bool:
@@ -86,52 +76,30 @@ def pull(front: Folder, source: Folder | RemoteFiles, trust: Trust, since: float
         head = check_entry(raw, key)
         if problem := trust.problem(head):
             raise DamagedEntry(problem)
-        entry = read_entry(raw, key)
         if is_local(raw, head):
             return False
-        if entry.facts.get("entry") == KIND:
-            here, new = Index.in_file(front.read(key), key), Index.of(entry)
-            joined = here.joined(new.portable)
-            if joined == here:
-                return False
-            raw = raw if joined == new else joined.to_file(key)
         front.write(key, raw)
         return True
 
     if isinstance(source, Folder):
         source.root.stat()  # one that is not there is no empty one
     there = {entry.key for entry in entries_of(front)}
-    return _copy(entries_of(source), there, _indexes(front, there), since, transfer)
-
-
-def _indexes(front: Folder, keys: set[str]) -> set[str]:
-    """Return those of some keys whose entries in the front are indexes."""
-    return {key for key in keys if kind_of(front.path(key)) == KIND}
-
-
-def _believed(files: Folder | RemoteFiles, key: str, trust: Trust) -> bytes | None:
-    """Return the file of an entry in a layer, if it is whole and trusted."""
-    raw = files.read(key)
-    try:
-        return None if raw is None or trust.problem(check_entry(raw, key)) else raw
-    except DamagedEntry:
-        return None
+    return _copy(entries_of(source), there, since, transfer)
 
 
 def _copy(
     entries: Iterable[Item | Listed],
     there: set[str],
-    changing: set[str],
     since: float | None,
     transfer: Callable[[str], bool],
 ) -> Copied:
-    """Transfer entries that are not there, and those that are `changing`, by key.
+    """Transfer entries that are not there, by key.
 
     `transfer` returns whether it did, or raises DamagedEntry.
     """
     copied = Copied()
     recent = [e for e in entries if since is None or e.used is None or e.used >= since]
-    wanted = [entry for entry in recent if entry.key not in there - changing]
+    wanted = [entry for entry in recent if entry.key not in there]
     copied.present = len(recent) - len(wanted)
     threads, room = ThreadPoolExecutor(_TRANSFERS), Room()
 
@@ -145,8 +113,6 @@ def _copy(
             try:
                 if done.result():
                     copied.entries.append(started[done])
-                elif started[done].key in changing:
-                    copied.present += 1
             except DamagedEntry as err:
                 copied.failures[started[done].key] = str(err)
     finally:  # a failure, or Ctrl-C: do not wait for what has not begun

@@ -33,32 +33,9 @@ def key_of(inputs: Mapping[str, Any]) -> str:
     return sha256_hex(canonical_json(inputs))
 
 
-def direct_key(facts: Mapping[str, Any]) -> str:
-    """Return the outer key of a job, from all that is known of it before anything is read."""
-    return key_of({"entry": "direct 5", **facts})
-
-
-def index_key(outer: str) -> str:
-    """Return the key of the index of all names that jobs with an outer key read."""
-    return key_of({"entry": "direct index", "outer": outer})
-
-
-def names_key(digest: str) -> str:
-    """Return the key of a set of names, by its digest."""
-    return key_of({"entry": "direct names", "sha256": digest})
-
-
-def result_key(outer: str, names: Iterable[str], state: str) -> str:
-    """Return the key of a job's messages: what is known of it, what it read, and what was there.
-
-    `names` are the digests of the names.
-    """
-    return key_of({"entry": "direct result", "outer": outer, "names": [*names], "state": state})
-
-
-def marks_key(digest: str) -> str:
-    """Return the key of marks, by their digest."""
-    return key_of({"entry": "direct marks", "sha256": digest})
+def build_key(facts: Mapping[str, Any]) -> str:
+    """Return the key of a whole build, from all that decides what it makes (`build.inputs`)."""
+    return key_of({"entry": "build 1", **facts})
 
 
 def blob_key(sha256: str) -> str:

@@ -21,7 +21,6 @@ from types import TracebackType
 from aotbuild.format.temporary import remove_abandoned, temporary_folder
 from aotbuild.store.entry import DamagedEntry, check_entry, is_local
 from aotbuild.store.folder import Folder
-from aotbuild.store.index import Indexes
 from aotbuild.store.layer import Files, Layer
 from aotbuild.store.local import UNKEPT, Store
 from aotbuild.store.owners import check_owners
@@ -67,7 +66,6 @@ class Layers:
     def __post_init__(self) -> None:
         self.store = Store(self.front, self.fetch)
         self.behind = tuple(layer for layer in self.layers if layer.place.folder != self.front)
-        self.indexes = Indexes(self.store.uncounted(), self.behind, self.trust)
 
     def __enter__(self) -> Layers:
         return self
@@ -105,9 +103,8 @@ class Layers:
     def push(self, keys: Iterable[str] | None = None) -> None:
         """Write entries of the front to every other layer that lacks them and may be written.
 
-        By default all that were made and used, and then the rows of indexes, which lead to them.
+        By default all that were made and used.
         """
-        indexes = () if keys is not None else tuple(self.indexes.rows)
         if keys is None:
             keys = self.store.made | self.store.used | self.uncounted
         layers = [layer for layer in self.behind if layer.place.writable and not layer.off]
@@ -116,8 +113,7 @@ class Layers:
         if obstacle := self.trust.obstacle:
             _LOG.warning("nothing is pushed to %s: %s", layers[0].place, obstacle)
             return
-        for keys_of, push in ((keys, self._push), (indexes, self.indexes.push)):
-            _for_each(sorted(set(keys_of)), partial(push, layers=layers))
+        _for_each(sorted(set(keys)), partial(self._push, layers=layers))
 
     def _push(self, key: str, layers: Sequence[Layer]) -> None:
         assert self.front is not None

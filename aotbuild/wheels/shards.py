@@ -142,7 +142,6 @@ def _other_plans(parts: Sequence[Part]) -> Iterator[str]:
             shown = "".join(f"\n  {line}" for line in differences[:_SHOWN])
             yield f"{part} is of another plan than {first}:{shown}"
     yield from _other_files(parts, lambda file: file.sources.files)
-    yield from _other_files(parts, lambda file: file.data)
     yield from _other_files(parts, lambda file: {_CONTENT: file.sources.content or ""})
 
 

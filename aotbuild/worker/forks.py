@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NoReturn
 
-from aotbuild.worker.recording.reader import unseen
-
 _SEED = 0
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -62,7 +60,7 @@ def serve_in_forks(
 
 def _fork() -> int:
     """Fork. Python warns of threads: there are only those of OpenBLAS, which knows forks."""
-    with unseen(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return os.fork()
 
@@ -72,12 +70,11 @@ def _fix_random_numbers() -> None:
 
     A module that draws its weights without a seed is imported once for each job.
     """
-    with unseen():
-        # Not at the top: what is imported before the recorder is not seen.
-        import numpy as np
+    # Not at the top: numpy is slow to import, and a worker may get no job.
+    import numpy as np
 
-        random.seed(_SEED)
-        np.random.seed(_SEED)
+    random.seed(_SEED)
+    np.random.seed(_SEED)
 
 
 def _adopt_orphans() -> None:

@@ -1,7 +1,4 @@
-"""Import statements of jax, watched from the start of a worker.
-
-They are watched before `recording` begins, which looks at the frames of who imports what.
-"""
+"""Import statements of jax, watched from the start of a worker."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 
-from aotbuild.worker.recording.reader import unseen
-
 _PREFIX, _XLA_FLAGS = "JAX_", "XLA_FLAGS"
 # XLA only reads it where a process makes its devices.
 _DEVICES = "--xla_force_host_platform_device_count="
@@ -58,13 +56,11 @@ class JaxVariables:
 
 
 def _variables() -> dict[str, str]:
-    with unseen():
-        return {name: text for name, text in os.environ.items() if name.startswith(_PREFIX)}
+    return {name: text for name, text in os.environ.items() if name.startswith(_PREFIX)}
 
 
 def _xla_flags() -> list[str]:
-    with unseen():
-        return os.environ.get(_XLA_FLAGS, "").split()
+    return os.environ.get(_XLA_FLAGS, "").split()
 
 
 def _set_option(name: str, text: str) -> None:

@@ -21,13 +21,10 @@ from aotbuild.build.protocol import WrongVersion, read_request, to_line
 from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, RunJob
 from aotbuild.format.files import keep_umask
-from aotbuild.store.file_digests import FileDigests
 from aotbuild.worker.forks import serve_in_forks
 from aotbuild.worker.import_statements import watch_import_statements
-from aotbuild.worker.own_sources import import_own_sources
+from aotbuild.worker.own_sources import import_own_sources, is_own
 from aotbuild.worker.printed import keep_printed
-from aotbuild.worker.recording.owners import kind_of
-from aotbuild.worker.recording.recorder import Recorder
 
 # How long functions that were registered with atexit may take, in seconds.
 _LONGEST_LEAVING = 10.0
@@ -47,15 +44,13 @@ def main() -> None:
     _send(out, Ready())
     import_own_sources()
     watch_import_statements()
-    # Before jax: what libraries read while they are imported counts.
-    recorder = _recorder(hello) if hello.inputs else None
 
     def serve(line: str) -> None:
         """Run the job of a line."""
         from aotbuild.worker.session import Session
 
         send = partial(_send, out, token=hello.token, process=os.getpid())
-        session = Session(hello, partial(_ask, lines, send), recorder)
+        session = Session(hello, partial(_ask, lines, send))
         request = read_request(line)
         assert isinstance(request, RunJob), "after hello there are only jobs"
         for reply in session.run(request.job):
@@ -87,7 +82,7 @@ def _drop_own_modules() -> None:
     """Have the project's modules end what they keep, as temporary files that a variable has."""
     for name, module in [*sys.modules.items()]:
         with contextlib.suppress(Exception):  # what is in there may be anything
-            if kind_of(name, getattr(module, "__file__", None)) == "own":
+            if is_own(name, getattr(module, "__file__", None)):
                 vars(module).clear()
 
 
@@ -105,11 +100,6 @@ def _take_stdout() -> IO[str]:
     os.dup2(2, 1)
     keep_printed()
     return protocol
-
-
-def _recorder(hello: Hello) -> Recorder:
-    assert hello.root is not None, "a build that asks for inputs names its project"
-    return Recorder(hello.root, FileDigests(hello.digests))
 
 
 def _prepare(hello: Hello) -> None:

@@ -1,4 +1,4 @@
-"""The modules of the project that a process has imported, and the digests of their files.
+"""The modules of the project that a process has imported.
 
 What belongs to a package must not depend on what the store has: what a job imports and traces with
 counts. Calling a function with golden or padded inputs, which the store may spare, does not.
@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-
-from aotbuild.format.sources import file_digest
-from aotbuild.worker.recording.reader import unseen
-from aotbuild.worker.seen_files import SeenFiles
 
 _FOREIGN = ("site-packages", "dist-packages", "__pycache__")
 
@@ -24,35 +19,13 @@ class ProjectModules:
 
     def __init__(self, root: Path | None) -> None:
         self._root = None if root is None else os.path.realpath(root)
-        self._known: dict[str, str] = {}
-        self.seen = None if root is None else SeenFiles(str(root), partial(_below, str(self._root)))
+        self._known: set[str] = set()
 
-    def added(self) -> tuple[tuple[str, str], ...]:
-        """Return the path and the digest of each module's file that was imported since then."""
-        new = sorted(self._files() - self._known.keys())
-        digests = {name: self._digest(name) for name in new}
-        self._known |= digests
-        return tuple(digests.items())
-
-    def _digest(self, name: str) -> str:
-        """Return the digest of a file as it was loaded: it may have been edited since.
-
-        What a loader of the user's own read, or Python before this, is not known.
-        """
-        loaded = self.seen and self.seen.loaded.get(name)
-        return loaded or file_digest(Path(str(self._root), name))
-
-    def of(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Return the path and the digest of each of these modules' files that is the project's."""
-        root = self._root or ""
-        files = {getattr(sys.modules.get(name), "__file__", None) for name in names}
-        below = {_below(root, file) for file in files if isinstance(file, str)}
-        return tuple((n, self._known[n]) for n in sorted(filter(None, below)) if n in self._known)
-
-    def _files(self) -> set[str]:
-        if self._root is None:
-            return set()
-        return files_below(self._root)
+    def added(self) -> tuple[str, ...]:
+        """Return the path of each module's file that was imported since the last call."""
+        new = files_below(self._root) - self._known if self._root else set()
+        self._known |= new
+        return tuple(sorted(new))
 
 
 def files_below(root: str) -> set[str]:
@@ -61,8 +34,7 @@ def files_below(root: str) -> set[str]:
     A process that looks before it forks spares its forks most of the time that this takes.
     """
     files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
-    with unseen():
-        below = {_below(root, file) for file in files if isinstance(file, str)}
+    below = {_below(root, file) for file in files if isinstance(file, str)}
     return {name for name in below if name is not None}
 
 

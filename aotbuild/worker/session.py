@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,18 +19,15 @@ from aotbuild.build.replies import (
     Failed,
     FedBack,
     Imported,
-    Inputs,
     Reply,
 )
 from aotbuild.build.requests import Hello
 from aotbuild.errors import AotbuildError
 from aotbuild.format.canonical import canonical_json
-from aotbuild.format.encodings import encodings
 from aotbuild.format.record import Blob
 from aotbuild.format.signature import Function
 from aotbuild.format.target import HOST, Target
 from aotbuild.format.trace import CONFIG, TRACE, env_provenance
-from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
@@ -49,7 +45,6 @@ from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
-from aotbuild.worker.recording.recorder import Recorder
 from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
@@ -59,7 +54,6 @@ from aotbuild.worker.trace import known_of, trace_job
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
-_PLATFORMS = "JAX_PLATFORMS"
 # What user code may raise. Not GeneratorExit, which ends the generators here.
 _ANY = (Exception, SystemExit, KeyboardInterrupt)
 
@@ -74,13 +68,8 @@ def prepare(hello: Hello) -> None:
 class Session:
     """What a process has for its job, set up before any of the user's code runs."""
 
-    def __init__(
-        self, hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None = None
-    ) -> None:
+    def __init__(self, hello: Hello, fetch: Callable[[str], bool]) -> None:
         self._say = explained if hello.explain else traced_again if hello.again else None
-        self._recorder = recorder
-        # The user's code may set another locale.
-        self._encodings = encodings()
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
         # XLA has read the variable; the user's code may change it later.
@@ -103,16 +92,14 @@ class Session:
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of the job; a unit that fails does not stop the others."""
-        if self._recorder:
-            self._recorder.begin(job.function.references, job.function.model_dump_json())
         yield from self._run(job)
-        yield from self._written()
         entries = self._entries
         if entries.made or entries.used or entries.problems:
             used = entries.used - entries.made
             yield Entries(
                 made=tuple(sorted(entries.made)),
                 used=tuple(sorted(used)),
+                blobs=dict(self._blobs.stored),
                 problems=dict(entries.problems),
             )
 
@@ -134,7 +121,6 @@ class Session:
                 yield _failure(target, "trace", err, function, key, PRINTED.end())
             return
         yield from self._imported()
-        own_files = self._own_files()
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
         if self._say:
@@ -147,58 +133,23 @@ class Session:
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
-        yield from self._inputs(own_files)
 
     def _imported(self) -> Iterator[Reply]:
         if files := self._modules.added():
             yield Imported(files=files)
-
-    def _written(self) -> Iterator[Reply]:
-        seen = self._modules.seen
-        if seen and ((written := seen.written()) or seen.started_processes):
-            yield Imported(written=written, processes=seen.started_processes)
-
-    def _own_files(self) -> tuple[tuple[str, str], ...]:
-        """Return the project's files that this job imported, if that is asked for."""
-        return self._modules.of(self._recorder.modules()) if self._recorder else ()
-
-    def _inputs(self, own_files: tuple[tuple[str, str], ...]) -> Iterator[Reply]:
-        if self._recorder is None:
-            return
-        found = self._recorder.end()
-        yield Inputs(
-            own=found.own.to_json(),
-            shared=found.shared.to_json(),
-            state=found.state,
-            obstacle=found.obstacle,
-            marks=found.marks,
-            imported=own_files,
-            stored=dict(self._blobs.stored),
-            machine=machine().to_json(),
-            python=sys.version,
-            encodings=self._encodings,
-        )
 
     def _trace(self, job: Job) -> Traced:
         with unchanged_config(f"functions.{job.name}: {job.call}"):
             traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
             traced = with_padding(traced)
         function, notes = without_paths(traced.function, self._secret_paths)
-        notes = [*self._imports.notes(), *self._platform_notes(), *traced.notes, *notes]
+        notes = [*self._imports.notes(), *traced.notes, *notes]
         if not job.function.mesh and any(meshes(traced.closed_jaxpr)):
             notes.append(
                 f"{job.call} computes over a mesh that it has made, and its entry has no mesh: it "
                 f"is compiled for {jax.device_count()} device"
             )
         return replace(traced, function=function, notes=tuple(notes))
-
-    def _platform_notes(self) -> Iterator[str]:
-        """Yield a note for each own module that asked which platform the shell chose for jax."""
-        for module in self._recorder.askers_of(_PLATFORMS) if self._recorder else ():
-            yield (
-                f"{module} reads {_PLATFORMS}: in a build it is always "
-                f"{os.environ.get(_PLATFORMS, '')!r}, for every target"
-            )
 
     def _unit(
         self, traced: Traced, target: Target, hardware: Hardware, candidates: list[Candidate]

@@ -121,7 +121,6 @@ def build(
     store: Path | str,
     executor: str | None = None,
     jobs: int | None = None,
-    direct: bool = True,
 ) -> Built:
     """Build a project into a new folder."""
     done: list[UnitDone] = []
@@ -130,7 +129,7 @@ def build(
         if isinstance(event, UnitDone):
             done.append(event)
 
-    with variables(AOTBUILD_STORE=str(store), AOTBUILD_DIRECT="on" if direct else "off"):
+    with variables(AOTBUILD_STORE=str(store)):
         start, cpu = perf_counter(), process_time()
         project = opened(root)
         build_package(project.plan, project.sources, folder, listen, jobs, executor=executor)
@@ -143,7 +142,7 @@ def build(
 def _origin(done: UnitDone) -> str:
     if done.failure:
         return "failed"
-    return "direct" if done.direct else "stored" if done.stored else "compiled"
+    return "stored" if done.stored else "compiled"
 
 
 @contextmanager

@@ -70,10 +70,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path, monkeypatch)
 
 
-def refused(place: Place, *, direct: bool = True) -> dict[str, list[UnitFailure]]:
+def refused(place: Place) -> dict[str, list[UnitFailure]]:
     """Build; return the failures of each function."""
     with pytest.raises(BuildError) as caught:
-        place.build(direct=direct)
+        place.build()
     found: dict[str, list[UnitFailure]] = {}
     for failure in caught.value.failures:
         found.setdefault(failure.unit.partition("(")[0], []).append(failure)
@@ -129,15 +129,6 @@ def test_what_depends_on_the_target_is_not_refused(place: Place) -> None:
     assert known in (1, 2), "by_target, and where XLA rounds otherwise, computed"
     assert place.build()[0] == set()
     assert kinds(place)["traced again"] == known
-
-
-@pytest.mark.parametrize("direct", [True, False])
-def test_nothing_of_it_is_kept(place: Place, *, direct: bool) -> None:
-    write_project(place.root, manifest(["draws"]), draws=CHANGING["draws"])
-    refused(place, direct=direct)
-    assert kinds(place).keys().isdisjoint({"blob", "direct result", "executable", "golden"})
-    place.write(MANIFEST, manifest(["draws"], ONE))
-    assert place.origins() == {"draws": "compiled"}
 
 
 def test_an_executable_of_an_earlier_build(place: Place) -> None:

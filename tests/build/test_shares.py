@@ -6,23 +6,19 @@ import os
 from pathlib import Path
 
 import pytest
-from support.installs import tree_of
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.jobs import make_jobs
-from aotbuild.build.pack import build_package
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.results import ShardFile
 from aotbuild.build.schedule import Task
 from aotbuild.build.shares import Share, balance, make_share, split
 from aotbuild.build.sources import SourceTree, find_sources
-from aotbuild.errors import BuildError, WheelRefused
+from aotbuild.errors import BuildError
 from aotbuild.format.shard import Shard
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.store.layers import open_store
 from aotbuild.store.times import Times
 from aotbuild.toolchains.toolchain import probe
-from aotbuild.wheels.shards import merge_folders
 
 TEXT = """
 version: 1
@@ -184,9 +180,7 @@ class TestRecorded:
         seconds = self.known(project)
         assert all(each and each > 0 for each in seconds)
 
-    @pytest.mark.parametrize("direct", ["off", "on"])
-    def test_hits_are_no_times(self, project: Path, direct: str) -> None:
-        self.patch.setenv("AOTBUILD_DIRECT", direct)
+    def test_hits_are_no_times(self, project: Path) -> None:
         (project / MANIFEST).write_text(TEXT.replace("[cpu, portable]", "[cpu]"))
         self.patch.setenv("AOTBUILD_TIMES", "off")
         build(project)
@@ -203,81 +197,3 @@ class TestRecorded:
         with pytest.raises(BuildError):
             build(project)
         assert self.known(project) == [None] * 4
-
-
-# It reads settings, a file that is not there, one that it writes itself, and a secret; it also
-# starts a process, so it is traced every time.
-READING = """
-import json, subprocess, time
-from pathlib import Path
-HERE = Path(__file__).parent
-subprocess.run(["true"])
-def read(name):
-    try: return (HERE / name).read_text()
-    except FileNotFoundError: return ""
-read("tuned.txt")
-(HERE / "tuned.txt").write_text(str(time.time_ns()))
-read(".secret")
-def f(x):
-    return x * (2 if json.loads(read("settings.json"))["relu"] else 3) + len(read("bias.txt"))
-"""
-
-
-@pytest.mark.process
-@pytest.mark.any_jax
-class TestDataFiles:
-    """Shards say which data files they read, so that a merge sees that one was another."""
-
-    @pytest.fixture(autouse=True)
-    def _project(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
-        monkeypatch.setenv("AOTBUILD_DIRECT", "on")
-        self.root, self.patch = tmp_path / "project", monkeypatch
-        write_project(self.root, TEXT.replace("[cpu, portable]", "[cpu]"), m=READING)
-        (self.root / "proj" / ".secret").write_text("secret")
-        self.settings("true")
-
-    def settings(self, relu: str) -> None:
-        (self.root / "proj" / "settings.json").write_text(f'{{"relu": {relu}}}')
-
-    def shard(self, text: str) -> Path:
-        machine, out = Machine(self.root), self.root.parent / text / "_aot"
-        share = make_share(machine.plan, machine.sources, Shard.parse(text), {})
-        build_package(machine.plan, machine.sources, out, share=share)
-        return out
-
-    def test_they_must_be_the_same(self) -> None:
-        one = self.shard("1/2")
-        data = ShardFile.from_bytes((one / "shard").read_bytes()).data
-        assert [*data] == ["proj/bias.txt", "proj/settings.json"]
-        assert data["proj/bias.txt"] == "missing"
-        merged = self.root.parent / "merged" / "_aot"
-        self.settings("false")
-        other = self.shard("2/2")
-        with pytest.raises(WheelRefused) as caught:
-            merge_folders([one, other], merged)
-        assert caught.value.reasons == (
-            f"{other}, shard 2/2: proj/settings.json is not the one of {one}, shard 1/2",
-        )
-        assert not merged.exists()
-
-        self.settings("true")
-        (self.root / "proj" / "bias.txt").write_text("1")
-        with pytest.raises(WheelRefused, match=r"proj/bias\.txt is not the one of"):
-            merge_folders([one, self.shard("2/2")], merged)
-
-        (self.root / "proj" / "bias.txt").unlink()
-        merge_folders([one, self.shard("2/2")], merged)
-        whole = build(self.root, self.root.parent / "whole" / "_aot")
-        assert tree_of(merged) == tree_of(whole.folder)
-
-    def test_taken_from_the_store(self) -> None:
-        """What was not traced says the same; without direct mode, a shard says nothing."""
-        (self.root / "proj" / "m.py").write_text(READING.replace("subprocess.run", "print"))
-        one = tree_of(self.shard("1/2"))
-        assert tree_of(self.shard("1/2")) == one
-        self.patch.setenv("AOTBUILD_DIRECT", "off")
-        plain = tree_of(self.shard("1/2"))
-        assert ShardFile.from_bytes(plain["shard"]).data == {}
-        del plain["shard"], plain["index"], one["shard"], one["index"]
-        assert plain == one

@@ -8,6 +8,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from aotbuild.store.index import Index, Row
 from fsspec.implementations.memory import MemoryFileSystem
 from support.cli import run
 from support.signing import keys, public_file
@@ -16,7 +17,6 @@ from support.stores import document, keys_in, put
 from aotbuild.format.keys import SigningKey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder
-from aotbuild.store.index import Index, Row
 from aotbuild.store.keys import index_key, key_of
 
 A, B = keys(2)

@@ -230,14 +230,14 @@ def folder_of(output: dict[str, bytes]) -> dict[str, bytes]:
 def entries_of(stores: Path) -> set[str]:
     """Return the entries of all layers by path, each of which must be whole.
 
-    Those that say what a build read, and how long it took, are left out: where a worker finds an
-    entry it imports less, and has no time to keep.
+    Those that say how long a job took, and whole builds, are left out: where a worker finds an
+    entry, it has no time to keep, and what is left of a killed build is none.
     """
     found = set()
     for layer in stores.iterdir():
         for item in survey(layer).entries:
             facts = read_entry(item.path.read_bytes(), item.key).facts
             entry = str(facts.get("entry"))
-            if "seconds" not in facts and not entry.startswith(("direct", "finished")):
+            if "seconds" not in facts and not entry.startswith(("build", "blob")):
                 found.add(f"{layer.name}/{item.key}")
     return found

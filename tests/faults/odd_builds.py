@@ -31,7 +31,6 @@ def built(run: Path) -> Path:
         (root / "pyproject.toml").write_text(PYPROJECT)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AOTBUILD_STORE", str(folder / "store"))
-            patch.setenv("AOTBUILD_DIRECT", "on")
             patch.chdir(root)
             assert_done(invoke("build", "--out", folder / "out" / "_aot"))
 
@@ -57,7 +56,7 @@ class Project:
 
     def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run `aotbuild ARGUMENTS` in a process of its own."""
-        env = {"AOTBUILD_STORE": str(self.made / "store"), "AOTBUILD_DIRECT": "on"}
+        env = {"AOTBUILD_STORE": str(self.made / "store")}
         variables = {**env, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
         with forking():
             return subprocess.run(
@@ -81,7 +80,6 @@ def project_in(made: Path, folder: Path) -> Iterator[Project]:
     """A copy of what `built` made; the process is in it, and has its store."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AOTBUILD_STORE", str(made / "store"))
-        patch.setenv("AOTBUILD_DIRECT", "on")
         project = Project(made, folder)
         patch.chdir(project.root)
         yield project

@@ -23,7 +23,6 @@ from aotbuild.format.files import move_whole, naming, write_whole
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import description
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.folder import Folder
 from aotbuild.store.keys import key_of
 from aotbuild.store.layers import open_store
@@ -165,16 +164,6 @@ def test_a_full_disk_where_entries_are_copied(
         ended = invoke("store", words, other)
     assert_refused(ended, str(taking), FULL, codes=[6])
     assert files_in(taking) <= {"v2", f"v2/{KEY[:2]}"}
-
-
-@pytest.mark.cause(7)
-def test_a_full_disk_where_digests_are_kept(tmp_path: Path) -> None:
-    digests = FileDigests(tmp_path / "digests.json")
-    found = digests.of(pytest.__file__)
-    with full_disk():
-        digests.save()
-    assert FileDigests(tmp_path / "digests.json").of(pytest.__file__) == found
-    assert files_in(tmp_path) == set()
 
 
 # --- remedies ------------------------------------------------------------------------------------

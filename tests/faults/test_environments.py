@@ -39,7 +39,7 @@ def test_a_path_is_no_text(made: Path, tmp_path: Path, name: str) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + raw))
     folder.mkdir()
     project = Project(made, folder)
-    env = {**env, "AOTBUILD_STORE": "off", "AOTBUILD_DIRECT": "off"}
+    env = {**env, "AOTBUILD_STORE": "off"}
     assert_done(project.run("build", "--out", "out/_aot", env=env))
     assert tree_of(project.root / "out" / "_aot") == tree_of(made / "out" / "_aot")
     code = (
@@ -143,7 +143,6 @@ REFUSED = {
     "AOTBUILD_JOBS": ("0", "-1", "x", "1.5", "²", "٣x", "1" + "0" * 30),
     "AOTBUILD_TIMEOUT": ("0", "-1", "x", "1.5", "²", "٣", "1" + "0" * 30, "inf"),
     "AOTBUILD_STORE": ("relative", "s3:", ","),
-    "AOTBUILD_DIRECT": ("maybe",),
     "AOTBUILD_TIMES": ("maybe",),
     "AOTBUILD_EXECUTOR": ("nonsense", "dask://me:hunter2@localhost:1"),
     "AOTBUILD_SHARD": ("0/0", "3/2", "x"),

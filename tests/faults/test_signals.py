@@ -85,7 +85,7 @@ class Project:
     def run(self, moment: Moment, number: int, *arguments: str, **options: Any) -> Ended:
         """Run a command until a moment: a build in place, unless another one is named."""
         chosen = arguments or ("build", "--in-place")
-        variables = {"AOTBUILD_STORE": str(self.store), "AOTBUILD_DIRECT": "on"}
+        variables = {"AOTBUILD_STORE": str(self.store)}
         return run_until(
             *(moment, signal.Signals(number), self.root, self.temporary, *chosen),
             **{**variables, **options},
@@ -206,9 +206,7 @@ def test_a_wheel_whose_code_is_traced(made: Path, tmp_path: Path) -> None:
     (root / "pyproject.toml").write_text(PYPROJECT)
     project = Project(made, tmp_path)
     project.root = root
-    ended = project.run(
-        NEVER_COMES, 15, wheel=project.wheels, AOTBUILD_STORE="off", AOTBUILD_DIRECT="off"
-    )
+    ended = project.run(NEVER_COMES, 15, wheel=project.wheels, AOTBUILD_STORE="off")
     assert ended.code != 0
     assert project.left() == []
     assert files_in(project.temporary) == files_in(project.wheels) == set()
@@ -231,7 +229,7 @@ def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str)
     project = Project(made, tmp_path)
     project.root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
     # It returns when all processes have ended.
-    ended = project.run(NEVER_COMES, 9, AOTBUILD_STORE="off", AOTBUILD_DIRECT="off")
+    ended = project.run(NEVER_COMES, 9, AOTBUILD_STORE="off")
     assert ended.code == -signal.SIGKILL
 
 
@@ -325,7 +323,7 @@ with tarfile.open(f"{sys.argv[1]}/{sdist}") as archive:
     found["sdist"] = archive.getnames()
 print(json.dumps(found))
 """
-    variables = {"AOTBUILD_STORE": str(made / "store"), "AOTBUILD_DIRECT": "on"}
+    variables = {"AOTBUILD_STORE": str(made / "store")}
     found: dict[str, list[str]] = forked(code, str(folder), path=root, **variables)
     return found
 

@@ -19,14 +19,11 @@ from support.like_a_user import read_only
 from support.projects import build, write_project
 from support.signing import keys, public_file
 
-from aotbuild.build.direct.entries import DirectEntries
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.temporary import LOCK
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder
-from aotbuild.store.index import Index, Row
-from aotbuild.store.keys import index_key, names_key, result_key
 from aotbuild.store.layers import Layers, open_store
 from aotbuild.store.local import Store
 from aotbuild.store.times import times_of
@@ -182,36 +179,6 @@ def test_facts_that_are_not_understood(tmp_path: Path, facts: dict[str, Any]) ->
         assert times.here([KEY]) == {}
         times.keep({KEY: 2.0})
         assert times.here([KEY]) == {KEY: 2.0}
-
-
-# Of an index of direct mode, and of what it leads to.
-CONTENTS = [
-    b"",
-    b"{",
-    b"null",
-    b"[1]",
-    b'[{"own": 1}]',
-    b"[" * 100_000,
-    b'{"messages": 1}',
-    b"\xff",
-]
-
-
-@pytest.mark.cause(7)
-@pytest.mark.parametrize("content", CONTENTS, ids=[str(each[:20]) for each in CONTENTS])
-def test_contents_that_are_not_understood(tmp_path: Path, content: bytes) -> None:
-    """In an index, a set of names, and a result: whoever can write them can also sign them so."""
-    outer, digest = "ab" * 32, sha256_hex(content)
-    store = Store(tmp_path)
-    store.put(index_key(outer), Entry({}, content))
-    with layers(tmp_path) as opened:
-        assert list(DirectEntries(opened).candidates(outer)) == []
-    index = Index((Row(digest, digest),))
-    store.put(index_key(outer), index.to_entry())
-    store.put(names_key(digest), Entry({}, content))
-    with layers(tmp_path) as opened:
-        assert list(DirectEntries(opened).candidates(outer)) == []
-    assert store.get(result_key(outer, (digest, digest), "state")) is None
 
 
 @pytest.mark.cause(7)

@@ -1,4 +1,4 @@
-"""Entries of the store: head, facts, indexes, names, times and splits; or DamagedEntry."""
+"""Entries of the store: head, facts, times and splits; or DamagedEntry."""
 
 import sys
 
@@ -11,7 +11,6 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.store import entry as entries
     from aotbuild.store import kinds, times
     from aotbuild.store.entry import DamagedEntry, read_entry, read_head, with_seals, write_entry
-    from aotbuild.store.index import Index
 
 KEY = "0" * 64
 
@@ -26,7 +25,6 @@ def with_right_digest(data: bytes) -> bytes:
 def TestOneInput(data: bytes) -> None:
     for raw in {data, with_right_digest(data)}:
         kinds.kind_of(as_file(raw, "entry"))
-        Index.in_file(raw, KEY)
         try:
             head = read_head(raw, KEY)
             assert read_head(with_seals(raw, KEY, head.seals), KEY).seals == head.seals
@@ -40,8 +38,6 @@ def TestOneInput(data: bytes) -> None:
 
 def use(found: entries.Entry) -> None:
     assert read_entry(write_entry(KEY, found), KEY) == found
-    index = Index.of(found)
-    assert Index.of(index.to_entry()) == index
     for parse in (times._seconds, lambda each: times._numbers(each, 3, 2)):
         try:
             found.parsed(parse)

@@ -19,7 +19,6 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.results import PlanFacts, Planned, Result, ShardFile
 from aotbuild.errors import UnitFailure
-from aotbuild.format.canonical import canonical_json
 from aotbuild.format.sources import SourceDigests
 from aotbuild.manifest import parse_manifest
 from aotbuild.record import recording as lines
@@ -107,19 +106,9 @@ def recording() -> Seeds:
 
 
 def store_entry() -> Seeds:
-    digest = "1" * 64
-    row = {"own": digest, "shared": digest, "marks": [[digest, digest]], "local": True}
-    yield "index", write_entry("0" * 64, Entry({"entry": "direct index"}, canonical_json([row])))
     yield "time", write_entry("0" * 64, Entry({"seconds": 1.5}, b""))
     yield "split", write_entry("0" * 64, Entry({"numbers": [1, 2, 1], "local": True}, b""))
     yield "executable", write_entry("0" * 64, Entry({"requires": {"isa": "x86-64-v3"}}, b"bytes"))
-
-
-def direct_entry() -> Seeds:
-    names = {"modules": ["m"], "files": ["root:a"], "variables": ["A*"], "distributions": True}
-    yield "names", canonical_json(names)
-    yield "digests", canonical_json({"1:2:3:4:5": "0" * 64})
-    yield "messages", canonical_json([protocol.json_of(each) for each in _replies()])
 
 
 def _protocol() -> Iterator[str]:
@@ -132,7 +121,7 @@ def _protocol() -> Iterator[str]:
 
 def _replies() -> Iterator[Any]:
     yield replies.Ready()
-    yield replies.Imported(files=(("m.py", "0" * 64),))
+    yield replies.Imported(files=("m.py",))
     record = make_record()
     yield replies.Compiled(
         target=str(record.target), function=make_function(), record=record, notes=("a",)
@@ -140,8 +129,7 @@ def _replies() -> Iterator[Any]:
     yield replies.Failed(target="cpu:x86-64-v3:1", stage="trace", error="no")
     golden = index_fuzz.RECORDS[2].golden
     yield replies.GoldenMade(golden=golden, floats=("float32",))
-    yield replies.Inputs(own={"files": ["a"]}, shared={}, state="0" * 64, stored={"a": "b"})
-    yield replies.Entries(made=("0" * 64,), used=(), problems={"a": "b"})
+    yield replies.Entries(made=("0" * 64,), used=(), blobs={"a": "b"}, problems={"a": "b"})
 
 
 def protocol_seeds() -> Seeds:

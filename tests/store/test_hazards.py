@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,9 +16,7 @@ from support.full_disk import full_disk
 from support.processes import clean_environment
 from support.projects import write_project
 
-from aotbuild.format.canonical import sha256_hex
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.store.file_digests import DIGESTS, FileDigests
 from aotbuild.store.folder import Folder
 from aotbuild.store.keys import key_of
 from aotbuild.store.layers import Layers, open_store
@@ -151,46 +146,6 @@ class TestEntries:
         mine.touch()
         assert warnings_of_a_use(tmp_path, caplog) == ["ROOT: nothing new is kept: Is a directory"]
         assert mine.exists()
-
-
-class TestDigests:
-    """The file of digests has none of its own: what is wrong in it costs reading files again."""
-
-    @pytest.mark.parametrize(
-        "content",
-        [b"", b"{", b"\xff", b"[]", b"[" * 100_000, b"null", b'{"1:2:3:4:5": "x", "a": []}'],
-        ids=["empty", "cut", "bytes", "list", "deep", "null", "foreign"],
-    )
-    def test_damaged(self, tmp_path: Path, content: bytes) -> None:
-        (file := tmp_path / DIGESTS).write_bytes(content)
-        assert digest_of(OLD, file) == sha256_hex(OLD.read_bytes())
-        assert sha256_hex(OLD.read_bytes()) in json.loads(file.read_bytes()).values()
-
-    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("none")])
-    def test_no_file(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
-        make(file := tmp_path / DIGESTS)
-        assert digest_of(OLD, file) == sha256_hex(OLD.read_bytes())
-
-    @pytest.mark.parametrize("now", [0, 1 << 62])
-    def test_a_clock_that_is_wrong(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: int
-    ) -> None:
-        monkeypatch.setattr(time, "time_ns", lambda: now)
-        for content in (b"content", b"another"):
-            (edited := tmp_path / "edited").write_bytes(content)
-            assert digest_of(edited, tmp_path / DIGESTS) == sha256_hex(content)
-
-
-# A file that nobody has written to for a while.
-OLD = Path(pytest.__file__)
-
-
-def digest_of(path: Path, kept: Path) -> str:
-    """Have the digest of a file kept, and return what is found then."""
-    digests = FileDigests(kept)
-    digests.of(str(path))
-    digests.save()
-    return FileDigests(kept).of(str(path))
 
 
 def test_a_full_disk_leaves_no_half_an_entry(
@@ -389,7 +344,7 @@ def test_a_file_system_that_is_mounted_read_only(
 @pytest.mark.any_jax
 def test_every_entry_is_wrong_in_another_way(project: Path, filled: Path, tmp_path: Path) -> None:
     # Executables alone.
-    off = {"AOTBUILD_DIRECT": "off", "AOTBUILD_TIMES": "off"}
+    off = {"AOTBUILD_TIMES": "off"}
     build(project, store := tmp_path / "store", tmp_path / "first", **off)
     first, second, third = sorted(path for path in store.rglob("*") if path.is_file())
     first.write_bytes(second.read_bytes())

@@ -29,34 +29,17 @@ class Place:
             path.mkdir()
             patch.syspath_prepend(str(path))
         patch.setenv("AOTBUILD_STORE", str(self.store))
-        patch.setenv("AOTBUILD_DIRECT", "on")
 
     def write(self, name: str, text: str) -> None:
         """Write a file below the project, or below a folder beside it (`../late/x.py`)."""
         (self.root / name).write_text(text, encoding="utf-8")
 
-    def build(self, out: str = "out", *, direct: bool = True) -> tuple[set[str], Package]:
-        """Build; return the labels of the units that were traced, and the package."""
-        done, package = self._build(out, direct=direct)
-        return {_label(each) for each in done if not each.direct}, package
+    def build(self, out: str = "out") -> tuple[set[str], Package]:
+        """Build; return the labels of the units that were compiled, and the package."""
+        done, package = self._build(out)
+        return {_label(each) for each in done if not each.stored}, package
 
-    def origins(self) -> dict[str, str]:
-        """Build; return whether the functions that were traced are `compiled` or `stored`."""
-        return {
-            _label(each).partition("(")[0]: "stored" if each.stored else "compiled"
-            for each in self._build("out", direct=True)[0]
-            if not each.direct
-        }
-
-    def why(self) -> dict[str, str]:
-        """Build; return for each function that was traced what differed from the last time."""
-        return {
-            _label(each).partition("(")[0]: each.traced_because
-            for each in self._build("out", direct=True)[0]
-            if not each.direct
-        }
-
-    def _build(self, out: str, *, direct: bool) -> tuple[list[UnitDone], Package]:
+    def _build(self, out: str) -> tuple[list[UnitDone], Package]:
         done: list[UnitDone] = []
 
         def listen(event: Event) -> None:
@@ -66,8 +49,7 @@ class Place:
         manifest = load_manifest(self.root / MANIFEST)
         plan, sources = make_plan(manifest, probe()), find_sources(self.root, manifest.package)
         folder = self.root.parent / out / "_aot"
-        package = build_package(plan, sources, folder, listen, direct=direct)
-        assert all(each.stored for each in done if each.direct)
+        package = build_package(plan, sources, folder, listen)
         return done, package
 
     def traced(self) -> set[str]:

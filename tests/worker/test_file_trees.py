@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from support.direct import Place
 from support.processes import fresh
 from support.projects import build, failed_units, write_project
 
@@ -378,30 +377,6 @@ def made(construction: object, title: str = "proj.tx.scaled.<locals>.<lambda>") 
 def closure(owner: str, cells: object) -> object:
     name = f"{owner.partition(':')[2]}.<locals>.<lambda>"
     return made({"function": [owner, name, 0, None, None, cells]})
-
-
-@pytest.mark.any_jax
-def test_an_edit_of_a_tree_traces_its_functions_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = Place(tmp_path, monkeypatch)
-    calls = {"one": "total", "two": "total", "step": "step", "closed": "step"}
-    text = small_manifest(calls, ", export: {dims: {n: b}}") + "targets: [portable]\n"
-    write_project(place.root, text, tx=OPTIMIZER, model=SMALL)
-    file = place.root / TREES_FILE
-    trees = {
-        "one": DescribedTree(["list", "*"], ("f32[n,4]",)),
-        "two": DescribedTree(["dict", ["a"], "*"], ("~f32[]",)),
-        "step": state_of(made({"name": "proj.tx:TX"})),
-        "closed": state_of(closure("proj.tx:scaled", [["rate", 2.0]])),
-    }
-    add_trees(file, trees)
-    assert place.traced() == set(calls)
-    two = DescribedTree(["dict", ["b"], "*"], ("~f32[]",))
-    add_trees(file, {"two": two, "unused": DescribedTree("*", ("f32[]",))})
-    assert place.traced() == {"two"}
-    place.write("proj/tx.py", OPTIMIZER.replace("scaled(3.0)", "scaled(4.0)"))
-    assert {"step"} <= place.traced() <= {"step", "closed"}
 
 
 REFUSED = {

@@ -128,18 +128,6 @@ def test_flags_of_xla_that_a_module_sets_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_module_that_asks_for_the_platform_of_the_shell_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Only where it is known what modules read.
-    monkeypatch.setenv("AOTBUILD_DIRECT", "on")
-    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
-    done = build(tmp_path, ("asks", "chooses"))
-    notes = {name: [n for n in each.notes if "JAX_PLATFORMS" in n] for name, each in done.items()}
-    always = "in a build it is always 'cpu', for every target"
-    assert notes == {"asks": [f"proj.asks reads JAX_PLATFORMS: {always}"], "chooses": []}
-
-
 def test_what_tracing_imports_is_refused_and_does_not_reach_others(tmp_path: Path) -> None:
     done = build(tmp_path, ("lazy", "late", "plain"))
     failure = done["lazy"].failure

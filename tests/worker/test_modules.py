@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from support.projects import build, write_project
 
-from aotbuild.build.sources import TracedFiles
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import Index
 
@@ -66,10 +65,3 @@ def test_a_package_below_src(root: Path, tmp_path: Path, monkeypatch: pytest.Mon
     found = sources(root, monkeypatch, "1")
     assert found["import_root"] == "src"
     assert "src/proj/one.py" in found["files"]
-
-
-def test_a_file_that_was_edited_meanwhile() -> None:
-    traced = TracedFiles()
-    traced.add([("a.py", "1"), ("b.py", "1")])
-    traced.add([("a.py", "2"), ("b.py", "1")])
-    assert traced.changed == {"a.py"}

@@ -61,7 +61,7 @@ class TraceAgain:
     def _compared(self, groups: Sequence[Sequence[Ran]]) -> Iterator[Compared]:
         jobs = [each for group in groups for each in group]
         with temporary_folder() as folder:
-            changes = {"again": True, "inputs": False, "store": None, "behind": False}
+            changes = {"again": True, "store": None, "behind": False}
             hello = self.hello.model_copy(update={**changes, "blobs": folder.absolute()})
             with self.open(hello, len(jobs)) as (attempt, threads):
                 futures = [threads.submit(self._run, attempt, each) for each in jobs]

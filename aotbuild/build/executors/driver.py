@@ -18,8 +18,6 @@ from pathlib import Path
 from aotbuild.build.agreement import Compared, Ran
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
 from aotbuild.build.child import job_timeout
-from aotbuild.build.direct.mode import DirectMode
-from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
 from aotbuild.build.executors.again import TraceAgain, with_verdicts
 from aotbuild.build.executors.dask_client import open_cluster
@@ -28,14 +26,13 @@ from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import Plan
 from aotbuild.build.pool import open_pool
 from aotbuild.build.progress import GOLDEN, GOLDEN_SECONDS, START, Progress
-from aotbuild.build.replies import Busy, Entries, Imported, Inputs, Reply
+from aotbuild.build.replies import Busy, Entries, Imported, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import PlanError
 from aotbuild.format.switches import is_on
 from aotbuild.format.target import HOST
-from aotbuild.store.file_digests import DIGESTS
 from aotbuild.store.layers import Layers, open_store
 from aotbuild.store.times import Times, times_of
 from aotbuild.toolchains.exact import ExactToolchain
@@ -50,6 +47,11 @@ SHRINK_VARIABLE = "AOTBUILD_SHRINK"
 HASHES_VARIABLE = "AOTBUILD_FIX_HASHES"
 
 
+def chosen_executor(given: str | None) -> str:
+    """Return where a build compiles: what `--executor` says, or AOTBUILD_EXECUTOR, or `local`."""
+    return given or os.environ.get(VARIABLE) or LOCAL
+
+
 def run_units(
     plan: Plan,
     sources: SourceTree,
@@ -61,8 +63,6 @@ def run_units(
     jobs: int | None = None,
     traced: TracedFiles | None = None,
     layers: Layers | None = None,
-    *,
-    direct: bool = True,
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
@@ -73,21 +73,17 @@ def run_units(
     is what `--executor` says: `local` or a cluster; by default AOTBUILD_EXECUTOR, or processes of
     this machine. At most `jobs` attempts run at a time, by default as many as there are for a
     cluster, and `pool.most_jobs` here. `traced` gets the files of the project that were imported.
-    `layers` is the store, by default that of the environment. Without `direct`, or with
-    AOTBUILD_DIRECT=off, every job is traced.
+    `layers` is the store, by default that of the environment.
     """
     if layers is None:
         with open_store(os.environ) as layers:
             return run_units(
                 *(plan, sources, blobs, listener, executor, timeout, golden_timeout, jobs, traced),
                 layers=layers,
-                direct=direct,
             )
     timeout = timeout or job_timeout(os.environ)
-    direct = direct and is_on(DIRECT_VARIABLE, os.environ) and layers.front is not None
     traced = traced or TracedFiles()
-    traced.reads.complete = direct
-    hello = _hello(plan, sources, blobs, layers, direct=direct)
+    hello = _hello(plan, sources, blobs, layers)
     times = times_of(layers, os.environ)
     tasks = _timed([Task(*job) for job in make_jobs(plan.units)], times)
 
@@ -95,10 +91,9 @@ def run_units(
         return _opened(hello, plan, sources, most, executor, jobs, layers, listener)
 
     with opened(hello, len(tasks)) as (attempt, threads):
-        once = DirectMode(attempt, hello, sources, layers, traced.reads) if direct else attempt
         runner = _Runner(
             Schedule(tasks),
-            once,
+            attempt,
             listener,
             plan.manifest.memory,
             timeout,
@@ -112,7 +107,7 @@ def run_units(
         done: dict[int, list[UnitDone]] = {}
         results = [result for future in futures for result in future.result()]
     refused, undecided = TraceAgain(opened, hello, layers, listener, timeout)(runner.ran)
-    runner.forget(refused, once)
+    runner.forget(refused)
     for result in with_verdicts(results, refused, undecided):
         done.setdefault(id(result.unit.first or result.unit), []).append(result)
     times.keep(runner.took)
@@ -131,7 +126,7 @@ def _opened(
     listener: Listener,
 ) -> Iterator[tuple[Attempt, Executor]]:
     """Yield what runs one attempt, and the executor whose threads wait for it."""
-    chosen = executor or os.environ.get(VARIABLE) or LOCAL
+    chosen = chosen_executor(executor)
     if chosen == LOCAL:
         with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
             yield partial(run_attempt, pool), threads
@@ -195,14 +190,11 @@ class _Runner:
             self.schedule.finish(task, seconds)
         return results
 
-    def forget(self, refused: Sequence[Compared], once: Attempt | DirectMode) -> None:
+    def forget(self, refused: Sequence[Compared]) -> None:
         """Remove from the store what was kept of signatures that are refused."""
         for ran in (ran for compared in refused for ran in compared.group):
-            kept = once.kept(ran.task) if isinstance(once, DirectMode) else set()
-            for key in ran.entries | kept:
+            for key in ran.entries:
                 self.layers.store.forget(key)
-        if refused:
-            self.traced.reads.complete = False
 
     def _run(self, task: Task) -> list[UnitDone]:
         """Run one task. When its worker exits, the unit at work fails and the others go on."""
@@ -232,14 +224,11 @@ class _Runner:
         if isinstance(message, Busy):
             progress.busy(message)
         elif isinstance(message, Imported):
-            self.traced.add(message.files)
-            self.traced.wrote(message.written, processes=message.processes)
-        elif isinstance(message, Inputs):
-            progress.obstacle, progress.traced_because = message.obstacle, message.because
-            progress.machine = tuple(message.machine)
+            self.traced.files.update(message.files)
         elif isinstance(message, Entries):
             self.layers.store.made.update(message.made)
             self.layers.store.used.update(message.used)
+            self.traced.stored.update(message.blobs)
             progress.entries |= {*message.made, *message.used}
             for kind, text in message.problems.items():
                 self.layers.store.tell(kind, text)
@@ -266,6 +255,7 @@ class _Runner:
             golden = "unsafe"
         elif golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
             golden = "slow"
+        progress.is_transient |= golden != job.golden
         job = job.only(progress.targets).model_copy(update={"golden": golden})
         if self.shrink and progress.crashed.isdisjoint(progress.targets):
             return job
@@ -280,7 +270,7 @@ def _timed(tasks: list[Task], times: Times) -> list[Task]:
     return [replace(task, seconds=known.get(key)) for task, key in pairs]
 
 
-def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers, *, direct: bool) -> Hello:
+def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers) -> Hello:
     environment = plan.environment
     return Hello(
         blobs=blobs.absolute(),
@@ -288,8 +278,6 @@ def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers, *, dire
         behind=bool(layers.behind),
         root=sources.root,
         keep=plan.manifest.keep.stages,
-        inputs=direct,
-        digests=layers.front / DIGESTS if layers.front and direct else None,
         fix_hashes=is_on(HASHES_VARIABLE, os.environ),
         secret_paths=(str(sources.root), sys.prefix),
         provenance={

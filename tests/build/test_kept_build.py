@@ -1,0 +1,214 @@
+"""A whole build under one key: taken from the store if nothing has changed, and only then."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.installs import tree_of
+from support.projects import ONE_FUNCTION, write_project
+
+from aotbuild.build.events import Event, UnitDone
+from aotbuild.build.inputs import MOST_FILES, TooLarge, installed, project_files
+from aotbuild.build.pack import Package, build_package
+from aotbuild.build.plan import make_plan
+from aotbuild.build.sources import find_sources
+from aotbuild.manifest import load_manifest
+from aotbuild.store.contents import survey
+from aotbuild.toolchains.toolchain import probe
+
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+
+CODE = "from proj import parts\ndef f(x):\n    return x * parts.FACTOR\n"
+# What differs is only seen by a trace.
+READS = "import os\ndef f(x):\n    return x * float(os.environ.get('FACTOR', 1))\n"
+
+
+class Place:
+    """A project with a store."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.store, self.patch = folder, folder / "store", patch
+        patch.setenv("AOTBUILD_STORE", str(self.store))
+        self.root = write_project(folder / "here", ONE_FUNCTION, code=CODE, parts="FACTOR = 2.0\n")
+
+    def build(self, out: str = "out", *, fresh: bool = False) -> Package:
+        plan = make_plan(load_manifest(self.root / "aot.yaml"), probe())
+        sources = find_sources(self.root, plan.manifest.package)
+        self.done: list[UnitDone] = []
+        return build_package(plan, sources, self.folder / out / "_aot", self._listen, fresh=fresh)
+
+    def _listen(self, event: Event) -> None:
+        if isinstance(event, UnitDone):
+            self.done.append(event)
+
+    def recalls(self) -> bool:
+        return self.build().origins.recalled
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+def test_nothing_has_changed(place: Place) -> None:
+    first = place.build("first")
+    second = place.build("second")
+    assert (first.origins.recalled, second.origins.recalled) == (False, True)
+    assert tree_of(first.folder) == tree_of(second.folder)
+    assert first.records == second.records
+    assert (first.notes, first.size_remedy) == (second.notes, second.size_remedy)
+    assert [str(each.unit) for each in place.done] == list(map(str, second.plan.units))
+    assert str(second.origins) == "1 units: 1 from the store, as nothing has changed".replace(
+        "1 units", "1 unit"
+    )
+    fresh = place.build("fresh", fresh=True)
+    assert not fresh.origins.recalled
+    assert tree_of(fresh.folder) == tree_of(first.folder)
+
+
+def code(text: str) -> Callable[[Place], object]:
+    return lambda place: (place.root / "proj" / "code.py").write_text(text)
+
+
+CHANGES: dict[str, Callable[[Place], object]] = {
+    "a module": lambda place: (place.root / "proj" / "parts.py").write_text("FACTOR = 3.0\n"),
+    "data": lambda place: (place.root / "data.bin").write_bytes(b"1"),
+    "the manifest": lambda place: (place.root / "aot.yaml").write_text(
+        ONE_FUNCTION.replace("f32[2]", "f32[3]")
+    ),
+    "a variable": lambda place: place.patch.setenv("FACTOR", "2"),
+    "a folder of imports": lambda place: (place.folder / "libs" / "x.py").write_text("A = 1\n"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_traced_again(place: Place, change: str) -> None:
+    (place.folder / "libs").mkdir()
+    place.patch.syspath_prepend(str(place.folder / "libs"))
+    place.build()
+    assert place.recalls()
+    CHANGES[change](place)
+    assert not place.recalls()
+    assert place.recalls()
+
+
+def test_a_variable_that_the_code_reads(place: Place) -> None:
+    code(READS)(place)
+    place.build()
+    place.patch.setenv("FACTOR", "2")
+    (changed,) = place.build().records
+    place.patch.delenv("FACTOR")
+    (before,) = place.build().records
+    assert changed.blob != before.blob
+
+
+@pytest.mark.parametrize(
+    "name", ["build/x", "dist/p.whl", ".venv/x", "proj/__pycache__/x.pyc", "proj/_aot/index"]
+)
+def test_outputs_do_not_count(place: Place, name: str) -> None:
+    place.build()
+    path = place.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("new")
+    assert place.recalls()
+
+
+def test_damaged_entries(place: Place) -> None:
+    """Whichever part of it is damaged or gone, the build runs, and keeps it again."""
+    first = tree_of(place.build().folder)
+    for entry in [item.path for item in survey(place.store).entries]:
+        entry.write_bytes(entry.read_bytes()[:-1])
+        found = place.build()
+        assert tree_of(found.folder) == first
+        entry.unlink(missing_ok=True)
+        assert tree_of(place.build().folder) == first
+    assert place.recalls()
+
+
+def test_no_store(place: Place) -> None:
+    place.patch.setenv("AOTBUILD_STORE", "off")
+    place.build()
+    assert not place.recalls()
+
+
+def test_failures_are_not_kept(place: Place) -> None:
+    manifest = ONE_FUNCTION + '  bad: {call: "proj.code:none", args: [{x: "f32[2]"}]}\n'
+    (place.root / "aot.yaml").write_text(manifest)
+    plan = make_plan(load_manifest(place.root / "aot.yaml"), probe())
+    sources = find_sources(place.root, "proj")
+    for _ in range(2):
+        found = build_package(plan, sources, place.folder / "out" / "_aot", keep_going=True)
+        assert found.failures
+        assert not found.origins.recalled
+
+
+class TestFiles:
+    """What counts as the project's files."""
+
+    def test_links(self, tmp_path: Path) -> None:
+        (data := tmp_path / "data").mkdir()
+        (data / "x").write_text("1")
+        (root := tmp_path / "root").mkdir()
+        (root / "linked").symlink_to(data)
+        (root / "loop").symlink_to(root)
+        (root / "gone").symlink_to("nowhere")
+        first = project_files(root)
+        assert sorted(first) == ["gone", "linked/x"]
+        (data / "x").write_text("2")
+        assert project_files(root) != first
+
+    def test_a_package_may_be_called_build(self, tmp_path: Path) -> None:
+        (tmp_path / "build").mkdir()
+        (tmp_path / "build" / "__init__.py").touch()
+        (tmp_path / "dist").mkdir()
+        (tmp_path / "dist" / "x").touch()
+        assert [*project_files(tmp_path)] == ["build/__init__.py"]
+
+    def test_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("aotbuild.build.inputs.MOST_FILES", 2)
+        assert MOST_FILES > 2
+        for name in "abc":
+            (tmp_path / name).touch()
+        with pytest.raises(TooLarge):
+            project_files(tmp_path)
+
+
+class TestInstalled:
+    """What counts of an environment."""
+
+    @pytest.fixture
+    def site(self, tmp_path: Path) -> Path:
+        site = tmp_path / "lib" / "site-packages"
+        self.distribution(site, "one-1.0", "one.py,sha256=a,1\n")
+        return site
+
+    def distribution(self, site: Path, name: str, record: str, editable: str = "") -> None:
+        (place := site / f"{name}.dist-info").mkdir(parents=True, exist_ok=True)
+        (place / "RECORD").write_text(record)
+        if editable:
+            url = {"url": f"file://{editable}", "dir_info": {"editable": True}}
+            (place / "direct_url.json").write_text(json.dumps(url))
+
+    def test_a_record(self, site: Path, tmp_path: Path) -> None:
+        first = installed([str(site)], tmp_path / "root")
+        self.distribution(site, "one-1.0", "one.py,sha256=a,1\n../../bin/one,sha256=b,1\n")
+        assert installed([str(site)], tmp_path / "root") == first, "a script names its Python"
+        self.distribution(site, "one-1.0", "one.py,sha256=c,1\n")
+        assert installed([str(site)], tmp_path / "root") != first
+
+    def test_an_editable_one(self, site: Path, tmp_path: Path) -> None:
+        (source := tmp_path / "source").mkdir()
+        (source / "two.py").write_text("A = 1\n")
+        self.distribution(site, "two-1.0", "", editable=str(source))
+        first = installed([str(site)], tmp_path / "root")
+        (source / "two.py").write_text("A = 2\n")
+        assert installed([str(site)], tmp_path / "root") != first
+        assert installed([str(site)], source) == installed([str(site)], source)
+
+    def test_the_environment_of_this_process(self, tmp_path: Path) -> None:
+        path = [entry for entry in map(os.path.abspath, os.sys.path) if entry]  # type: ignore[attr-defined]
+        assert any("jax-" in str(row) for row in installed(path, tmp_path))
