@@ -1,10 +1,9 @@
-"""Measure building: what a build costs that has nothing to do, a little, or a lot.
+"""Measure building: what a build costs that has nothing to do.
 
 Prints text, or a JSON line for each part. Ratios are of builds that take turns in one run. Ends
 with 1 if a figure is above its limit; `--no-limits` only prints.
 
-    python benchmarks/build.py [noop] [hits] [edit] [dask] [simulation] [cpus]
-                               [--quick] [--json] [--no-limits]
+    python benchmarks/build.py [noop] [--quick] [--json] [--no-limits]
 """
 
 from __future__ import annotations
@@ -17,17 +16,10 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(_ROOT))
 
-from benchmarks.building import cpus, edit, hits, machines, noop, simulation  # noqa: E402
+from benchmarks.building import noop  # noqa: E402
 from benchmarks.building.limits import LIMITS  # noqa: E402
 
-PARTS = {
-    "noop": noop,
-    "hits": hits,
-    "edit": edit,
-    "dask": machines,
-    "simulation": simulation,
-    "cpus": cpus,
-}
+PARTS = {"noop": noop}
 
 
 def main() -> int:

@@ -92,12 +92,6 @@ SCRIPTS = (
     Script("padding", "Padding to a bucket", "padding.py", quick=("--pairs", "7")),
     Script("first_call", "Where the first call goes", "first_call.py"),
     _build("noop", "A build that has nothing to compile"),
-    _build("hits", "The store beside the compilation that it saves"),
-    _build("recording", "What it costs to record what a trace reads"),
-    _build("edit", "One edit in one of 50 functions"),
-    _build("dask", "64 units on Dask workers"),
-    _build("simulation", "Simulated: 1,024 units on up to 256 workers"),
-    _build("cpus", "How well a build fills the CPUs"),
 )
 
 

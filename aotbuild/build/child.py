@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.launch import started_with, worker_command
+from aotbuild.build.launch import worker_command, worker_environment
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, to_line
 from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, Request, RunJob
@@ -85,19 +85,18 @@ class Worker:
         self._log_start = os.fstat(self._log.fileno()).st_size
         self._lifeline = Lifeline()
         try:
-            with started_with(self.settings) as (environment, files):
-                self._process = subprocess.Popen(
-                    self._command,
-                    cwd=self._folder or self._starts_in,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self._log,
-                    encoding="utf-8",
-                    errors="replace",
-                    env={**environment, **self._lifeline.variables},
-                    pass_fds=(*files, *self._lifeline.files),
-                    start_new_session=True,
-                )
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._folder or self._starts_in,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                encoding="utf-8",
+                errors="replace",
+                env={**worker_environment(self.settings), **self._lifeline.variables},
+                pass_fds=self._lifeline.files,
+                start_new_session=True,
+            )
         except OSError as err:
             self._lifeline.close()
             self._clean_up()

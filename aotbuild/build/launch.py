@@ -1,12 +1,10 @@
-"""The command, the variables and the files that a worker process starts with."""
+"""The command and the variables that a worker process starts with."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from aotbuild.build.settings import Settings
@@ -54,22 +52,3 @@ def worker_environment(settings: Settings) -> dict[str, str]:
         for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
             environment.pop(name, None)
     return environment
-
-
-@contextmanager
-def started_with(settings: Settings) -> Iterator[tuple[dict[str, str], list[int]]]:
-    """Yield the variables of a worker, and the files that it gets: the library it loads first.
-
-    The library is in memory, because a folder might not allow that its files are run.
-    """
-    environment, library = worker_environment(settings), settings.library
-    if library is None:
-        yield environment, []
-        return
-    file = os.memfd_create("aotbuild-library")
-    try:
-        os.write(file, library)
-        libraries = [f"/proc/self/fd/{file}", environment.get("LD_PRELOAD", "")]
-        yield {**environment, "LD_PRELOAD": " ".join(filter(None, libraries))}, [file]
-    finally:
-        os.close(file)

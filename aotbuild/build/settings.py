@@ -93,8 +93,3 @@ class Settings:
             **dict(self.env),
             **(description(self.platform).variables(self.hardware) if self.hardware else {}),
         }
-
-    @property
-    def library(self) -> bytes | None:
-        """A shared library that the process loads first, if it needs one."""
-        return description(self.platform).library(self.hardware) if self.hardware else None

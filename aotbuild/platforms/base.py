@@ -185,10 +185,6 @@ class HostPart:
         capability = getattr(device, "compute_capability", None)
         return (("capability", capability),) if capability is not None else ()
 
-    def remark(self, record: Record) -> str | None:
-        """Return what a user of this machine should know of an executable that it runs."""
-        return None
-
     def in_order(self, devices: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return devices in the order in which executables take them."""
         return devices

@@ -208,17 +208,6 @@ class Description:
         """Yield the targets of a request for a function whose mesh has so many devices."""
         raise NotImplementedError
 
-    def deciding_facts(self, hardware: Hardware) -> list[Any]:
-        """Return what decides the bytes of a build beside the features of this machine's CPU."""
-        return []
-
-    def known_provenance(self, versions: Versions, *, fix_hashes: bool) -> Mapping[str, Any]:
-        """Return what provenance will say of a process, as far as that is known before it starts.
-
-        Direct mode keeps no record that says something else: its bytes are of another state.
-        """
-        return {}
-
     def cap(self, target: Target, versions: Versions) -> str | None:
         """Return the cap of a process that compiles a target, if it needs one."""
         return None
@@ -238,10 +227,6 @@ class Description:
     def variables(self, hardware: Hardware) -> Mapping[str, str]:
         """Return the variables of a process that compiles for one hardware only."""
         return {}
-
-    def library(self, hardware: Hardware) -> bytes | None:
-        """Return a shared library that such a process loads first, before libc; None if none."""
-        return None
 
     def distribution_of(self, plugin: str) -> tuple[str, str | None]:
         """Return what to install for a plugin that a record requires, in the same version.
@@ -263,11 +248,8 @@ Attempt: TypeAlias = Callable[[Mapping[str, Any]], Any]
 class Compiler:
     """How a worker compiles for a platform."""
 
-    def start(self, *, fix_hashes: bool) -> None:
-        """Prepare the process and import what is needed later, before any of the user's code runs.
-
-        With `fix_hashes`, the order of the compiler's hash tables is fixed where that is possible.
-        """
+    def start(self) -> None:
+        """Prepare the process, and import what is needed later, before the user's code runs."""
 
     def devices(self, target: Target, hardware: Hardware, private: Any) -> Sequence[Any]:
         """Return jax's devices of a target, in the order of the executable; they may be absent.
@@ -300,12 +282,6 @@ class Compiler:
     def provenance(self, hardware: Hardware) -> dict[str, Any]:
         """Return the provenance of the compilers; `compilers` of it is in the store's key."""
         return {}
-
-    def started(self) -> None:
-        """Undo what was set only for the start of jax, before the user's code can see it."""
-
-    def check_process(self, hardware: Hardware) -> None:
-        """Raise TraceRefused if this process is not what `Description` asked for."""
 
     def deciding_facts(self, hardware: Hardware) -> list[Any]:
         """Return the facts of this machine that decide the bytes of an executable, as JSON."""

@@ -188,10 +188,8 @@ class Diagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That this is a shard, and what platforms remark about executables that run, each once."""
-        chosen = [item.chosen for item in self.signatures if item.chosen is not None]
-        found = (host_part(record.target.platform).remark(record) for record in chosen)
-        return tuple(dict.fromkeys(filter(None, (self.shard, *found))))
+        """That this is a shard."""
+        return (self.shard,) if self.shard else ()
 
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:

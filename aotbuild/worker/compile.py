@@ -83,7 +83,6 @@ class NativeCompiler:
     ) -> Made:
         """Make an executable; its bytes and constants are written to `blobs`."""
         there = compiler(target.platform)
-        there.check_process(hardware)
         lowered = lower(traced, target, hardware)
         provenance = {
             **provenance,

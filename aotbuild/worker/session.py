@@ -60,7 +60,7 @@ _ANY = (Exception, SystemExit, KeyboardInterrupt)
 
 def prepare(hello: Hello) -> None:
     """Do what all jobs of a process would do first, so that its forks need not."""
-    compiler(HOST).start(fix_hashes=hello.fix_hashes)
+    compiler(HOST).start()
     if hello.root is not None:
         files_below(os.path.realpath(hello.root))
 
@@ -220,7 +220,6 @@ def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     jax.config.update("jax_hlo_source_file_canonicalization_regex", "[\ud800-\udfff]")
     # XLA reads its flags once: now, before the user's code can set others.
     jax.devices()
-    compiler(HOST).started()
 
 
 def _failure(

@@ -24,13 +24,4 @@ class Limit:
 
 LIMITS = {
     "noop": (Limit("ratio", 1.5, "pip wheel, nothing to compile / without the hook"),),
-    "hits": (
-        Limit("hit", 0.03, "Store: a hit / the compilation that it saves"),
-        Limit("miss", 0.05, "Store: what a miss adds / the compilation"),
-    ),
-    "edit": (Limit("compiled", 1.0, "Functions that an edit in one of 50 compiles"),),
-    "dask": (
-        Limit("two_to_one", 1 / 1.7, "64 units on Dask: 2 workers / 1 worker"),
-        Limit("overhead", 0.10, "64 units on Dask: what a unit costs more / a local process"),
-    ),
 }

@@ -14,15 +14,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks.building.projects import variables
 from benchmarks.places import ROOT
 
+# What would change a build if the caller's shell had it set.
+_FOREIGN = ("AOTBUILD_", "JAX_", "PIP_", "PYTHON", "XLA_")
 _EXAMPLE = ROOT / "example_project"
 _WHEEL = ("-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
 
@@ -102,3 +105,17 @@ def describe(row: dict[str, Any]) -> str:
         f"without the hook:    {row['plain_s']:.3f} s, CPU {row['plain_cpu_s']:.3f} s\n"
         f"ratio {row['ratio']:.2f}, of CPU time {row['cpu_ratio']:.2f}"
     )
+
+
+@contextmanager
+def variables(**values: str) -> Iterator[None]:
+    """Set variables of the environment for the block, and unset what would change a build."""
+    before = dict(os.environ)
+    for name in [name for name in before if name.startswith(_FOREIGN)]:
+        del os.environ[name]
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

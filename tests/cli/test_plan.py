@@ -78,7 +78,7 @@ def test_the_document(project: Path) -> None:
         "dims": {"batch": 1},
         "statics": {"k": True},
         "pad": {},
-        "details": {"cpus": 16},
+        "details": {},
         "target": f"cpu:{environment.isa}:1",
         "devices": 1,
         "jaxlib": environment.toolchains[0].jaxlib,

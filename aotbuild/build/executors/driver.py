@@ -44,7 +44,6 @@ Attempt = Callable[[Request, Tell], Outcome]
 VARIABLE = "AOTBUILD_EXECUTOR"
 LOCAL = "local"
 SHRINK_VARIABLE = "AOTBUILD_SHRINK"
-HASHES_VARIABLE = "AOTBUILD_FIX_HASHES"
 
 
 def chosen_executor(given: str | None) -> str:
@@ -278,7 +277,6 @@ def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers) -> Hell
         behind=bool(layers.behind),
         root=sources.root,
         keep=plan.manifest.keep.stages,
-        fix_hashes=is_on(HASHES_VARIABLE, os.environ),
         secret_paths=(str(sources.root), sys.prefix),
         provenance={
             "aotbuild": environment.aotbuild,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Annotated, TypeAlias
 
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from aotbuild.format.target import HOST, Target
 from aotbuild.format.words import did_you_mean, one_of, quote
-from aotbuild.platforms.base import machine as this_machine
 from aotbuild.platforms.building import (
     BuildMachine,
     Description,
@@ -19,7 +18,6 @@ from aotbuild.platforms.building import (
     Request,
     Versions,
 )
-from aotbuild.platforms.cpu import cpu_count, hash_seeds
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Model, listed, refuse
 from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
@@ -31,6 +29,11 @@ _FIRST_TO_CROSS_COMPILE = Version("0.11.2")
 # take four times as long.
 _MOST_DEVICES = 8192
 _NAMES = ("host", *LEVELS)
+# XLA:CPU splits large loops while it compiles, into at most as many parts as its client has
+# threads: this number in every build. Loops that only move memory are also bounded by the square
+# root of the CPUs that the process may use, so their code depends on the machine that builds (tried
+# on jaxlib 0.10.2 and 0.12.0.1).
+_THREADS_VARIABLE, _THREADS = "PJRT_NPROC", 16
 # What people call a level by: an extension that it has, or a CPU.
 _ALIASES = {
     "avx": "x86-64-v2+avx",
@@ -76,21 +79,6 @@ def cross_compiles(jaxlib: str) -> bool:
     return Version(jaxlib) >= _FIRST_TO_CROSS_COMPILE
 
 
-def told(hardware: Hardware) -> int | None:
-    """Return how many CPUs a process is told that it has; None: those of this machine."""
-    cpus: int | None = dict(hardware.description).get("cpus")
-    return cpus
-
-
-def _hardware(request: Request, machine: BuildMachine) -> Hardware:
-    cpus = request.options.cpus or cpu_count.DEFAULT
-    return Hardware(description=(("cpus", cpus),)) if _can_be_told(machine) else Hardware()
-
-
-def _can_be_told(machine: BuildMachine) -> bool:
-    return cpu_count.can_be_told(machine.system, machine.architecture)
-
-
 def _isa_name(name: str) -> str:
     """Check an ISA level; ``native`` has a message of its own."""
     if name == "native":
@@ -121,11 +109,6 @@ class CpuOptions(Model):
     devices: Annotated[int, Field(ge=1, le=_MOST_DEVICES)] | None = Field(
         default=None, description="How many devices one call uses"
     )
-    cpus: Annotated[int, Field(ge=1, le=cpu_count.MOST)] | None = Field(
-        default=None,
-        description=f"For how many CPUs large loops are split; default: {cpu_count.DEFAULT}, "
-        "on whatever machine it is built",
-    )
 
 
 class Cpu(Description):
@@ -137,8 +120,7 @@ class Cpu(Description):
     hints = HINTS
     most_devices = _MOST_DEVICES
     startup = STARTUP
-    # Loops are split for as many CPUs as the process seems to have.
-    process = Process(per_hardware=True)
+    process = Process(variables=((_THREADS_VARIABLE, str(_THREADS)),))
 
     def parts(self, request: Request) -> Sequence[str]:
         count = request.options.devices
@@ -151,13 +133,6 @@ class Cpu(Description):
         if machine.isa is None:
             yield "cpu: this machine's CPU is below every level that jaxlib supports"
             return
-        cpus = request.options.cpus
-        if cpus is not None and not _can_be_told(machine):
-            yield (
-                f"cpu: cpus: {cpus} cannot be set here: XLA splits loops for the CPUs of the "
-                "machine that builds, and only on Linux (x86-64, aarch64) can it be told another "
-                "number; build there, or leave cpus out"
-            )
         best = None if cross_compiles(versions.jaxlib) else machine.isa
         for level in request.options.isa:
             if level == "host":
@@ -179,25 +154,7 @@ class Cpu(Description):
         if request.options.devices in (None, devices):
             for level in request.options.isa:
                 detail = (machine.isa or level) if level == "host" else level
-                yield Target(HOST, detail, devices), _hardware(request, machine)
-
-    def details(self, hardware: Hardware) -> Mapping[str, Any]:
-        return dict(hardware.description)
-
-    def variables(self, hardware: Hardware) -> Mapping[str, str]:
-        cpus = told(hardware)
-        return {cpu_count.THREADS_VARIABLE: str(cpus)} if cpus else {}
-
-    def library(self, hardware: Hardware) -> bytes | None:
-        cpus = told(hardware)
-        return cpu_count.library(cpus, this_machine().architecture) if cpus else None
-
-    def deciding_facts(self, hardware: Hardware) -> list[Any]:
-        return [] if told(hardware) else [cpu_count.found()]
-
-    def known_provenance(self, versions: Versions, *, fix_hashes: bool) -> Mapping[str, Any]:
-        is_fixed = fix_hashes and hash_seeds.can_fix(versions.jaxlib)
-        return {"hashes": hash_seeds.FIXED if is_fixed else hash_seeds.ANY}
+                yield Target(HOST, detail, devices), Hardware()
 
     def cap(self, target: Target, versions: Versions) -> str | None:
         return None if cross_compiles(versions.jaxlib) else target.detail

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from aotbuild.platforms.base import HostPart, Kernels, Machine
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 
 if TYPE_CHECKING:
-    from aotbuild.format.record import Record
+    pass
 
 
 def architecture() -> str:
@@ -226,16 +225,6 @@ class Cpu(HostPart):
         """
         for name in ("_lapack", "_sparse"):
             yield Kernels.of(importlib.import_module(f"jaxlib.cpu.{name}"))
-
-    def remark(self, record: Record) -> str | None:
-        built = record.provenance.get("cpus")
-        here = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        if not isinstance(built, int) or built >= here:
-            return None
-        return (
-            f"{record.target} was built for {built} CPUs, this host has {here}: XLA splits a large "
-            f"loop into {built} parts at most; to change it, build with cpu: {{cpus: {here}}}"
-        )
 
 
 PLATFORM = Cpu()
