@@ -35,7 +35,6 @@ from aotbuild.format.encodings import encodings
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.sources import file_digest
 from aotbuild.platforms.base import machine
-from aotbuild.platforms.building import description
 from aotbuild.store.keys import build_key
 
 # A folder with more is no project: a home, or a disk of data. Reading it would take too long.
@@ -137,9 +136,6 @@ def key_of_build(
         "package": [sources.package, sources.below(sources.import_root)],
         "manifest": [manifest.content, manifest.digest, manifest.memory],
         "units": [[str(unit), unit.hardware.to_json()] for unit in plan.units],
-        "deciding": [
-            description(unit.target.platform).deciding_facts(unit.hardware) for unit in plan.units
-        ],
         "toolchains": [[str(each), found] for each, found in zip(toolchains, folders, strict=True)],
         "machine": machine().to_json(),
         "python": [platform.python_implementation(), sys.version, sys.platform],
