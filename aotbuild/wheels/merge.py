@@ -1,38 +1,21 @@
-"""Merging wheels of one project that were built on several machines, or split, into one wheel."""
+"""Merging what one project's builds made on several machines: wheels, or `_aot` folders."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
+from aotbuild.build.pack import new_package
+from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.errors import WheelRefused
-from aotbuild.format.canonical import canonical_json, sha256_hex
-from aotbuild.format.index import SOURCES
-from aotbuild.format.layout import HEADER_KEY
-from aotbuild.format.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
-from aotbuild.format.record import Record
-from aotbuild.format.record_json import record_to_json
-from aotbuild.format.shard import SHARD
-from aotbuild.format.sources import join_sources
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.words import quote
-from aotbuild.wheels.agreement import Built, disagreements
-from aotbuild.wheels.draft import (
-    Artifacts,
-    Draft,
-    Written,
-    absent_stages,
-    split_stages,
-    write_all,
-)
-from aotbuild.wheels.functions import join, partial_notes
+from aotbuild.wheels.join import join
 from aotbuild.wheels.metadata import (
     joined_requirements,
     joined_tag,
@@ -40,135 +23,107 @@ from aotbuild.wheels.metadata import (
     with_requirements,
     with_tags,
 )
-from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
-from aotbuild.wheels.shards import join_shards, read_part
-from aotbuild.wheels.whole import Whole, make_whole
+from aotbuild.wheels.new_wheel import NewFolder, NewWheel
+from aotbuild.wheels.opened import OpenedWheel, WheelName, open_folder, open_wheel
 
 _MADE_ANEW = ("METADATA", "WHEEL")
 _SHOWN = 20
 _SAME_SOURCE = "Build all of them from the same sources."
-_FALLBACK = "fallback"
-# Header entries that are joined; all others must be equal.
-_VERSIONS = ("aotbuild", "jax", "jaxlib")
 
 
-def merge(wheels: Sequence[Path], out: Path, fallback: str | None = None) -> Written:
+def merge_wheels(wheels: Sequence[Path], out: Path, fallback: str | None = None) -> Path:
     """Write the one wheel that holds the executables of all `wheels` into a folder.
 
     `fallback` replaces that of their manifests, which otherwise must be the same. Raises
-    WheelRefused if a wheel fails a check, a part of a split wheel is missing, the wheels are of
-    different projects, versions or code, or they contradict each other.
+    WheelRefused if a wheel fails a check, the wheels are of different projects, versions or code,
+    or they contradict each other.
     """
+    _check_several(wheels)
     with ExitStack() as stack:
         opened = [stack.enter_context(open_wheel(path)) for path in dict.fromkeys(wheels)]
-        wholes = make_whole(opened)
-        shards = any(SHARD in wheel.index.header for wheel in opened)
-        if len(opened) < 2 and not shards:
-            remedy = "Give at least two wheels."
-            raise WheelRefused(str(opened[0].path), "nothing to merge", [], remedy)
-        notes = absent_stages(opened)
-        if shards:
-            draft = _shards_draft(wholes, opened, fallback)
-        else:
-            notes += partial_notes(wholes)
-            draft = _draft(wholes, opened, fallback)
-
-        def stages(draft: Draft, path: Path) -> Iterator[Path]:
-            return split_stages(opened, draft.artifacts.records, path)
-
-        return write_all([draft], out, stages, notes)
+        return _joined_wheel(opened, fallback).write(out)
 
 
-def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None) -> Draft:
+def merge_folders(folders: Sequence[Path], out: Path, fallback: str | None = None) -> NewFolder:
+    """Write the one `_aot` folder that holds the executables of all, replacing what is at `out`.
+
+    Raises WheelRefused if a folder fails a check, or if they contradict each other.
+    """
+    _check_several(folders)
+    builds = [open_folder(path) for path in dict.fromkeys(folders)]
+    joined, problems = join(builds, fallback)
+    if problems:
+        _refuse(folders, problems)
+    out = behind_links(out)
+    with workplace(out) as temporary:
+        staging = new_package(temporary)
+        for name, data in joined.files():
+            (staging / name).write_bytes(data)
+        put_into_place(staging, out, temporary / "stages")
+    return joined
+
+
+def _check_several(places: Sequence[Path]) -> None:
+    if len({*places}) < 2:
+        raise WheelRefused(str(places[0]), "nothing to merge", [], "Give at least two.")
+
+
+def _joined_wheel(opened: Sequence[OpenedWheel], fallback: str | None) -> NewWheel:
     """Return the wheel to be written; raises WheelRefused with all problems."""
-    first = wholes[0].wheel
-    problems = [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]
-    records, conflicts = unite([whole.records for whole in wholes])
-    header, contradictions = joined_header(wholes, records, fallback)
-    functions, unlike = join(wholes, records)
+    first = opened[0]
+    folder, contradictions = join([wheel.built for wheel in opened], fallback)
     lines, unequal = joined_requirements(
-        {str(whole.path): requirements(whole.metadata) for whole in wholes},
-        header,
-        native=any(not record.target.is_portable for record in records),
-        portable=any(record.target.is_portable for record in records),
+        {str(wheel.path): requirements(wheel.metadata) for wheel in opened},
+        folder.header,
+        native=any(not record.target.is_portable for record in folder.records),
+        portable=any(record.target.is_portable for record in folder.records),
     )
-    tags = [whole.wheel.name.tag for whole in wholes]
+    problems = [reason for other in opened[1:] for reason in _differences(other, first)]
+    problems += [*contradictions, *unequal]
+    tags = [wheel.name.tag for wheel in opened]
     tag = joined_tag(tags)
     if tag is None:
         problems.append(f"no tag of a wheel says just {', '.join(sorted(set(tags)))}")
-    builds = [Built(str(whole.path), whole.records, whole.read) for whole in wholes]
-    problems += [*unlike, *contradictions, *conflicts, *unequal, *disagreements(builds)]
     if problems or tag is None:
-        _refuse(wholes, problems)
-    wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
-    metadata = with_requirements(wholes[0].metadata, lines)
-    return Draft(
+        _refuse([wheel.path for wheel in opened], problems)
+    wheel_file = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
+    before, behind = first.files()
+    return NewWheel(
         name=WheelName(first.name.distribution, first.name.version, tag),
         info=first.info,
-        distribution=first.distribution,
         model=first.model,
-        files=list(first.files()),
-        place=first.place,
-        artifacts=Artifacts(first.folder, header, functions, records, opened),
-        changed={"METADATA": metadata.encode(), "WHEEL": with_tags(wheel, tag).encode()},
+        before=before,
+        place=first.folder,
+        folder=folder,
+        behind=behind,
+        changed={
+            "METADATA": with_requirements(first.metadata, lines).encode(),
+            "WHEEL": with_tags(wheel_file, tag).encode(),
+        },
     )
 
 
-def _shards_draft(
-    wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None
-) -> Draft:
-    """Return the wheel that shards make together; raises what `join_shards` does."""
-    if fallback is not None:
-        problem = "--fallback is for wheels of several manifests, and shards have one"
-        raise WheelRefused(str(opened[0].path), problem, [], "Leave it out.")
-    parts = [read_part(str(each.path), _InWheel(each), each.index) for each in opened]
-    made = join_shards(parts)
-    first = wholes[0].wheel
-    if problems := [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]:
-        _refuse(wholes, problems)
-    native = any(not record.target.is_portable for record in made.records)
-    tag = f"py3-none-{parts[0].file.facts.platform if native else 'any'}"
-    wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
-    artifacts = Artifacts(first.folder, made.header, made.functions, made.records, opened)
-    changed = {} if tag == first.name.tag else {"WHEEL": with_tags(wheel, tag).encode()}
-    return replace(Draft.like(first, artifacts, changed), name=replace(first.name, tag=tag))
-
-
-class _InWheel:
-    """The `_aot` folder of an opened wheel, whose files are checked."""
-
-    def __init__(self, wheel: OpenedWheel) -> None:
-        self.place, self._wheel = f"{wheel.path}/{wheel.folder}", wheel
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a file; OSError if it is not there."""
-        member = f"{self._wheel.folder}{name}"
-        if member not in self._wheel.names:
-            raise FileNotFoundError(errno.ENOENT, "is not in the wheel", member)
-        return self._wheel.archive.read(member)
-
-
-def _refuse(wholes: Sequence[Whole], problems: Sequence[str]) -> NoReturn:
-    places = ", ".join(str(whole.path) for whole in wholes)
+def _refuse(places: Sequence[Path], problems: Sequence[str]) -> NoReturn:
     more = len(problems) - _SHOWN
     shown = [*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-    raise WheelRefused(places, "they cannot be one wheel", shown, _SAME_SOURCE)
+    listed = ", ".join(map(str, places))
+    raise WheelRefused(listed, "they cannot be one package", shown, _SAME_SOURCE)
 
 
-def _differences(other: Whole, first: Whole) -> Iterator[str]:
+def _differences(other: OpenedWheel, first: OpenedWheel) -> Iterator[str]:
     """Yield the differences to the first wheel in what must be equal."""
     place = other.path
-    pairs = [_identity(whole.wheel) for whole in (first, other)]
+    pairs = [_identity(wheel) for wheel in (first, other)]
     if pairs[0] != pairs[1]:
         yield f"{place}: expected {pairs[0]}, found {pairs[1]}"
         return
-    if other.wheel.folder != first.wheel.folder:
-        yield f"{place}: expected {first.wheel.folder}, found {other.wheel.folder}"
+    if other.folder != first.folder:
+        yield f"{place}: expected {first.folder}, found {other.folder}"
         return
-    expected, found = (with_requirements(whole.metadata, []) for whole in (first, other))
+    expected, found = (with_requirements(wheel.metadata, []) for wheel in (first, other))
     if expected != found:
         yield f"{place}: METADATA: {_first_difference(expected, found)}"
-    here, there = (_code(whole.wheel) for whole in (first, other))
+    here, there = (_code(wheel) for wheel in (first, other))
     for file in sorted(here.keys() | there.keys()):
         if here.get(file) != there.get(file):
             missing = "is missing" if file not in there else "is only here"
@@ -190,81 +145,5 @@ def _identity(wheel: OpenedWheel) -> str:
 def _code(wheel: OpenedWheel) -> dict[str, str]:
     """Return the digest of every file that must be equal in all wheels."""
     new = {f"{wheel.info}/{name}" for name in _MADE_ANEW}
-    return {f.name: sha256_hex(f.read()) for f in wheel.files() if f.name not in new}
-
-
-def unite(groups: Iterable[Sequence[Record]]) -> tuple[list[Record], list[str]]:
-    """Return the records of all groups, and the contradictions between them.
-
-    Equal executables are kept once. Of equal portable artifacts the one made by the oldest jax is
-    kept, which newer versions read; a build with several toolchains does the same.
-    """
-    united: dict[tuple[str, ...], Record] = {}
-    problems = []
-    for record in (record for group in groups for record in group):
-        key = _key(record)
-        other = united.setdefault(key, record)
-        chosen = _choose(other, record)
-        if chosen is None:
-            blobs = f"{other.blob.sha256[:12]} and {record.blob.sha256[:12]}"
-            problems.append(f"{record}: two executables for the same call and target: {blobs}")
-        else:
-            united[key] = chosen
-    return list(united.values()), problems
-
-
-def _key(record: Record) -> tuple[str, ...]:
-    jaxlib = record.requires.jaxlib or ""
-    return record.function, record.signature.key(), str(record.target), jaxlib
-
-
-def _choose(one: Record, other: Record) -> Record | None:
-    """Return which of two records with one key to keep; None if they contradict each other."""
-    if one.target.is_portable and _jax_of(one) != _jax_of(other):
-        return min(one, other, key=_jax_of)
-    same = (one.blob, one.requires, one.calling) == (other.blob, other.requires, other.calling)
-    # They differ in measurements or notes at most; the choice must not depend on the order.
-    return min(one, other, key=lambda r: canonical_json(record_to_json(r))) if same else None
-
-
-def _jax_of(record: Record) -> Version:
-    return _version(str(record.provenance.get("jax", "")))
-
-
-def joined_header(
-    wholes: Sequence[Whole], records: Sequence[Record], fallback: str | None
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the joined header, and the contradictions between the headers.
-
-    What a build left out is present if one of `records`, all that there are now, is of it.
-    `fallback` replaces that of the headers.
-    """
-    chosen = {} if fallback is None else {_FALLBACK: fallback}
-    headers = [{**whole.header, **chosen} for whole in wholes]
-    joined = left_out_header(join_left_out(map(read_left_out, headers), records))
-    joined |= join_sources(headers)
-    problems = []
-    for key in sorted({key for header in headers for key in header} - {LEFT_OUT, SOURCES}):
-        values = [header[key] for header in headers if key in header]
-        if key in _VERSIONS:
-            joined[key] = _join_versions(map(str, values))
-        elif any(value != values[0] for value in values):
-            shown = " and ".join(sorted({repr(value) for value in values}))
-            what = "keep: where" if key == HEADER_KEY else key
-            remedy = f"; choose with --{key}" if key == _FALLBACK else ""
-            problems.append(f"the indexes differ in {what}: {shown}{remedy}")
-        else:
-            joined[key] = values[0]
-    return joined, problems
-
-
-def _join_versions(texts: Iterable[str]) -> str:
-    versions = {version for text in texts for version in text.split(", ") if version}
-    return ", ".join(sorted(versions, key=lambda version: (_version(version), version)))
-
-
-def _version(text: str) -> Version:
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return Version("0")
+    before, behind = wheel.files()
+    return {f.name: sha256_hex(f.read()) for f in (*before, *behind) if f.name not in new}

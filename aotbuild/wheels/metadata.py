@@ -117,19 +117,6 @@ def with_companions(text: str, companions: Iterable[Companion], version: str) ->
     return _edited(text, [], new)
 
 
-def without_companions(text: str, companions: Iterable[Companion], version: str) -> str:
-    """Return the METADATA of the wheel that a base was split from; undoes `with_companions`.
-
-    Removes the extra of a part's name if it installs nothing else.
-    """
-    added = {each.part: each.lines(version) for each in companions}
-    every = [line for lines in added.values() for line in lines]
-    others = [line for line in requirements(text) if line not in every]
-    gone = [f"{_REQUIRES}: {line}" for line in every]
-    gone += [f"{_EXTRA}: {part}" for part in added if not _is_used(part, others)]
-    return _edited(text, gone, [])
-
-
 def companion_metadata(base: str, companion: Companion) -> str:
     """Return the METADATA of a companion, which requires its base in exactly this version."""
     name, part = companion.distribution, companion.part
@@ -202,11 +189,6 @@ def with_tags(text: str, tag: str) -> str:
     kept = [line for line in lines if not line.startswith("Tag:")]
     tags = product(*(part.split(".") for part in tag.split("-")))
     return "\n".join([*kept, *(f"Tag: {'-'.join(single)}" for single in tags), ""])
-
-
-def _is_used(extra: str, lines: Iterable[str]) -> bool:
-    markers = (str(Requirement(line).marker or "") for line in lines)
-    return any(f'extra == "{extra}"' in marker for marker in markers)
 
 
 def _edited(text: str, gone: Collection[str], new: Sequence[str]) -> str:

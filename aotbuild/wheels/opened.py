@@ -1,29 +1,40 @@
-"""Opening a wheel to make others from it: all checks first, then everything in its index."""
+"""Wheels and `_aot` folders that others are made from: all checks first, then what is in them."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.parser import HeaderParser
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from aotbuild.errors import WheelRefused
-from aotbuild.format.archives import RegularZip
 from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.index import INDEX_NAME, Index
-from aotbuild.format.layout import PART, SPLIT, home_of
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.layout import BESIDE, HEADER_KEY, SPLIT
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.verify.api import Options, examine
-from aotbuild.verify.archive import dist_infos
+from aotbuild.verify.contents import Contents
 from aotbuild.wheels.metadata import problems as metadata_problems
 
-_REMEDY = "Build the wheel again; `aotbuild verify --no-run` shows every check."
-# Signatures over RECORD itself, as the wheel format once had them.
-_OLD_SIGNATURES = ("RECORD.jws", "RECORD.p7s")
+_REMEDY = "Build it again; `aotbuild verify --no-run` shows every check."
+
+
+@dataclass(frozen=True)
+class Built:
+    """What one build made: its index, and what reads a file of its `_aot` folder by name."""
+
+    place: str
+    header: Mapping[str, Any]
+    functions: Sequence[Function]
+    records: Sequence[Record]
+    read: Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,7 @@ class WheelName:
 
     @classmethod
     def parse(cls, path: Path) -> WheelName:
-        """Read what `str` writes; WheelRefused for the name of a variant, or an invalid name."""
-        from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
+        """Read what `str` writes; WheelRefused for anything else."""
         try:
             parse_wheel_filename(path.name)
         except InvalidWheelFilename as err:
@@ -72,15 +81,13 @@ class WheelName:
 
 @dataclass(frozen=True)
 class OpenedWheel:
-    """A wheel that passed every check: its members, its METADATA, and its index."""
+    """A wheel that passed every check; `folder` is the path of `_aot` in it, with a slash."""
 
     path: Path
     archive: zipfile.ZipFile
     folder: str
-    data: bytes
-    index: Index
-    functions: tuple[Function, ...]
-    records: tuple[Record, ...]
+    digest: str
+    built: Built
 
     @cached_property
     def name(self) -> WheelName:
@@ -90,7 +97,8 @@ class OpenedWheel:
     @cached_property
     def info(self) -> str:
         """The name of its `.dist-info` folder."""
-        return dist_infos(self.archive)[0]
+        tops = {name.partition("/")[0] for name in self.archive.namelist()}
+        return next(top for top in sorted(tops) if top.endswith(".dist-info"))
 
     @cached_property
     def metadata(self) -> str:
@@ -103,102 +111,66 @@ class OpenedWheel:
         stated = HeaderParser().parsestr(self.metadata)
         return str(stated["Name"]), str(stated["Version"])
 
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of its index."""
-        return sha256_hex(self.data)
-
-    @property
-    def part(self) -> str | None:
-        """The name of its part, if it is a companion."""
-        part = self.index.header.get(PART)
-        return None if part is None else str(part)
-
-    @property
-    def split(self) -> str | None:
-        """The digest of the index that it was split from, if it is a part."""
-        split = self.index.header.get(SPLIT)
-        return None if split is None else str(split)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The names of all members."""
-        return frozenset(self.archive.namelist())
-
     @cached_property
     def model(self) -> zipfile.ZipInfo:
         """The member whose time and attributes new files get."""
         return self.archive.getinfo(f"{self.folder}{INDEX_NAME}")
 
-    def files(self) -> Iterator[File]:
-        """Yield the files that aotbuild did not make, in order: code, data, `.dist-info`.
-
-        RECORD and `_aot` are made anew for every wheel.
-        """
+    def files(self) -> tuple[list[File], list[File]]:
+        """Return the files before and behind `_aot` that are not made anew, as RECORD is."""
         names = self.archive.namelist()
-        yield from (self.file(name) for name in names if self._is_kept(name))
+        at = names.index(f"{self.folder}{INDEX_NAME}")
 
-    @property
-    def place(self) -> int:
-        """How many of these files come before `_aot`."""
-        names = self.archive.namelist()
-        before = names[: names.index(f"{self.folder}{INDEX_NAME}")]
-        return sum(map(self._is_kept, before))
+        def kept(some: list[str]) -> list[File]:
+            own = (self.folder, f"{self.info}/RECORD")
+            return [self._file(n) for n in some if not n.endswith("/") and not n.startswith(own)]
 
-    def _is_kept(self, name: str) -> bool:
-        made_anew = {f"{self.info}/RECORD"}
-        made_anew |= {f"{self.info}/{name}" for name in _OLD_SIGNATURES}
-        return not (name.endswith("/") or name.startswith(self.folder) or name in made_anew)
+        return kept(names[:at]), kept(names[at:])
 
-    def file(self, name: str, new_name: str | None = None) -> File:
-        """Return a member as a file of a new wheel."""
+    def _file(self, name: str) -> File:
         info = self.archive.getinfo(name)
-        return File(new_name or name, info, lambda: self.archive.read(info))
+        return File(name, info, lambda: self.archive.read(info))
 
 
 @contextmanager
 def open_wheel(path: Path) -> Iterator[OpenedWheel]:
-    """Open a wheel; WheelRefused if it fails a check of `verify`, PackageNotFound if missing."""
+    """Open a wheel; WheelRefused if it fails a check of `verify`, or was split already."""
     WheelName.parse(path)
+    contents = _checked(path)
+    assert contents.index is not None, "its checks passed"
+    with zipfile.ZipFile(path) as archive:
+        folder = contents.index.place.removeprefix(f"{path}/").removesuffix(INDEX_NAME)
+        built = _built(path, contents, lambda name: archive.read(f"{folder}{name}"))
+        opened = OpenedWheel(path, archive, folder, sha256_hex(contents.data), built)
+        if reasons := [*metadata_problems(opened.metadata)]:
+            problem = "its METADATA cannot be edited"
+            raise WheelRefused(str(path), problem, reasons, _REMEDY)
+        yield opened
+
+
+def open_folder(path: Path) -> Built:
+    """Open an `_aot` folder; WheelRefused if it fails a check of `verify`, or was split already."""
+    return _built(path, _checked(path), lambda name: (path / name).read_bytes())
+
+
+def _checked(path: Path) -> Contents:
     examined = examine(path, Options())
     if examined.failed:
         failed = [outcome for outcome in examined.outcomes if outcome.status.is_failure]
         reasons = [f"{o.check}: {reason}" for o in failed for reason in o.reasons]
         raise WheelRefused(str(path), "its checks fail", reasons, _REMEDY)
-    index = examined.contents.index
-    assert index is not None
-    with RegularZip(path) as archive:
-        folder = index.place.removeprefix(f"{path}/").removesuffix(INDEX_NAME)
-        functions = tuple(index.functions())
-        records = examined.contents.records
-        data = examined.contents.data
-        opened = OpenedWheel(path, archive, folder, data, index, functions, records)
-        _check_names(opened)
-        yield opened
+    return examined.contents
 
 
-def _check_names(wheel: OpenedWheel) -> None:
-    """Raise WheelRefused if METADATA is malformed, or the index names no package or version of jax.
-
-    Names of new files, and new requirements, are made from these. That METADATA has the name and
-    version of the file is a check of `verify`.
-    """
-    reasons = [*metadata_problems(wheel.metadata)]
-    if home_of(wheel.index.header) is None:
-        reasons.append("the index names no package")
-    stated_jax = str(wheel.index.header.get("jax", "0"))
-    if not all(map(_is_version, stated_jax.split(", "))):
-        reasons.append(f"the index says jax {stated_jax!r}, which is no version")
-    if reasons:
-        problem = "it does not say what it is, or says it in two ways"
-        raise WheelRefused(str(wheel.path), problem, reasons, _REMEDY)
-
-
-def _is_version(text: str) -> bool:
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
+def _built(path: Path, contents: Contents, read: Callable[[str], bytes]) -> Built:
+    assert contents.index is not None, "its checks passed"
+    header, records = dict(contents.index.header), contents.records
+    if SPLIT in header:
+        remedy = "Give the wheel that the build made: merge first, and split what that writes."
+        raise WheelRefused(str(path), "it is a part of a wheel that was split", [], remedy)
+    if header.get(HEADER_KEY) == BESIDE:  # the file stays where it is
+        del header[HEADER_KEY]
+        records = tuple(replace(record, stages=()) for record in records)
+    for key in ("objects", "rows"):  # of the index as it was written
+        header.pop(key, None)
+    return Built(str(path), header, tuple(contents.index.functions()), records, read)
