@@ -12,7 +12,6 @@ from aotbuild.format.files import read_regular
 from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Index
 from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Record
-from aotbuild.format.shard import shard_note
 from aotbuild.format.sources import read_sources
 
 _SHOWN = 5
@@ -29,8 +28,6 @@ def out_of_date(
     try:
         index = Index.open(read_regular(folder / INDEX_NAME, MOST_INDEX), str(folder / INDEX_NAME))
         records = [r for f in index.functions() for r in index.records(f.name)]
-        if note := shard_note(index.header):
-            return [f"{folder}: {note}"]
         return [
             *_sources(index, sources, plan),
             *_versions(index, plan),

@@ -21,8 +21,7 @@ from aotbuild.build.kept import keep, recall
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.result_types import result_type_notes
-from aotbuild.build.results import PlanFacts, ShardFile, results_of
-from aotbuild.build.shares import Share
+from aotbuild.build.results import PlanFacts, results_of
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, SourcesEdited, UnitFailure, listing
 from aotbuild.format.files import write_whole
@@ -35,7 +34,6 @@ from aotbuild.format.layout import (
     stages_path,
 )
 from aotbuild.format.record import Record
-from aotbuild.format.shard import SHARD_NAME
 from aotbuild.format.sources import SourceDigests
 from aotbuild.store.layers import Counts, Layers, open_store
 
@@ -123,7 +121,6 @@ def build_package(
     jobs: int | None = None,
     *,
     keep_going: bool = False,
-    share: Share | None = None,
     executor: str | None = None,
     fresh: bool = False,
 ) -> Package:
@@ -137,15 +134,13 @@ def build_package(
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
     `folder` until everything succeeded. The file of kept stages beside it is of this build, or
     removed. `jobs` and `executor` are those of `run_units`. At last, what was made is
-    written to the other layers of the store, even if some units failed. With `share`, only its
-    units are compiled, and the folder is that of a shard; a shard may be empty.
+    written to the other layers of the store, even if some units failed.
     """
     with open_store(os.environ) as layers:
         try:
             package = _packed(
                 *(plan, sources, behind_links(folder), listener, jobs, executor),
                 keep_going=keep_going,
-                share=share,
                 fresh=fresh,
                 layers=layers,
             )
@@ -165,15 +160,14 @@ def _packed(
     executor: str | None,
     *,
     keep_going: bool,
-    share: Share | None,
     fresh: bool,
     layers: Layers,
 ) -> Package:
     facts, secrets = PlanFacts.of(plan), _secrets(plan, sources)
     with workplace(folder) as temporary:
         inputs = _Inputs(plan, sources, tuple(filter(None, (folder, temporary, layers.front))))
-        # A share is not a package, and other machines are not in the key.
-        is_keyed = share is None and layers.front is not None and chosen_executor(executor) == LOCAL
+        # Other machines are not in the key.
+        is_keyed = layers.front is not None and chosen_executor(executor) == LOCAL
         key = inputs.key(inputs.files) if is_keyed else None
         if key and not fresh and (found := _recalled(plan, key, folder, temporary, layers)):
             for unit, record in zip(plan.units, found.records, strict=True):
@@ -181,32 +175,20 @@ def _packed(
             return found
         staging = new_package(temporary)
         traced = TracedFiles()
-        wanted = share.part_of(plan) if share else plan
-        run = (
-            run_units(
-                *(wanted, sources, staging, listener, executor),
-                jobs=jobs,
-                traced=traced,
-                layers=layers,
-            )
-            if wanted.units
-            else []
+        run = run_units(
+            *(plan, sources, staging, listener, executor),
+            jobs=jobs,
+            traced=traced,
+            layers=layers,
         )
         results = results_of(plan, run)
         files = traced.digests(sources, plan.manifest, inputs.files)
         made = assemble(facts, results, files, secrets)
-        if made.failures and not (keep_going and (made.done or share)):
+        if made.failures and not (keep_going and made.done):
             raise BuildError(made.failures, made.total)
         if edited := inputs.edited(files):
             raise SourcesEdited(edited)
-        if share:
-            cleaned = tuple(result.without(secrets) for result in results)
-            labels = share.labels(plan, secrets)
-            file = ShardFile(facts, labels, share.numbers, keep_going, files, cleaned)
-            made = share.mark(made, file)
-            write_whole(staging / SHARD_NAME, file.to_bytes())
-        records = [r.record for r in results if r.record] if share else made.records
-        kept = finish(staging, folder, made, records)
+        kept = finish(staging, folder, made)
         by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
         done = [by_unit[result.unit] for result in made.done]
         embedded = embedded_in(done)
@@ -215,7 +197,6 @@ def _packed(
             *embedded_notes(embedded),
             *hoisted_notes(made.records),
             *_result_type_notes(plan, sources, made.records),
-            *(share.notes if share else ()),
         )
         remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
         reduced = _reduced(plan, done, made.toolchains)
@@ -297,12 +278,12 @@ def new_package(temporary: Path) -> Path:
     return staging
 
 
-def finish(staging: Path, folder: Path, made: Assembled, records: Iterable[Record]) -> Path | None:
+def finish(staging: Path, folder: Path, made: Assembled) -> Path | None:
     """Write the index beside the blobs in `staging`, and move it all to `folder`.
 
-    Only the blobs of `records` stay. Returns the file of kept stages, if there is one.
+    Returns the file of kept stages, if there is one.
     """
-    records, stages = list(records), staging.parent / "stages"
+    records, stages = made.records, staging.parent / "stages"
     is_beside = made.header.get(HEADER_KEY) == BESIDE
     if is_beside:
         write_stages(stages, staging, records)

@@ -10,25 +10,15 @@ from dataclasses import dataclass
 from aotbuild.build.jobs import Fed, Job
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.settings import Settings
-from aotbuild.store.times import time_key
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A job, the settings of the worker it needs, and its units.
-
-    `seconds` is how long it took in an earlier build, if that is known.
-    """
+    """A job, the settings of the worker it needs, and its units."""
 
     settings: Settings
     job: Job
     units: tuple[BuildUnit, ...]
-    seconds: float | None = None
-
-    @property
-    def key(self) -> str:
-        """The store's key of how long it takes (`store.times`)."""
-        return time_key(self.job.model_dump(mode="json"), str(self.settings.toolchain))
 
     def after_feedback(self, fed: Fed) -> Task:
         """Return the task of the next call, which gets the result of this task's."""
@@ -41,8 +31,8 @@ class Schedule:
 
     A thread keeps to the settings of its last task while there are more of them, because other
     settings need another process. Then come settings that no thread works on, then those with the
-    most work for each thread on them. Among tasks of equal settings the longest comes first; a
-    task's time is known from an earlier build, or from the same signature for another target.
+    most work for each thread on them. Among tasks of equal settings the longest comes
+    first, as far as times are known from the same signature for another target.
     """
 
     def __init__(self, tasks: Iterable[Task]) -> None:
@@ -52,8 +42,7 @@ class Schedule:
             self._waiting.setdefault(task.settings, []).append(task)
         self._at_work: Counter[Settings] = Counter()
         self._seconds: dict[str, float] = {}
-        known = [task.seconds for task in tasks if task.seconds is not None]
-        self._usual = sum(known) / len(known) if known else 1.0
+        self._usual = 1.0
         self._lock = threading.Lock()
 
     def take(self, last: Settings | None) -> Task:
@@ -79,6 +68,4 @@ class Schedule:
         return not self._at_work[settings], work / (self._at_work[settings] + 1)
 
     def _expected(self, task: Task) -> float:
-        if task.seconds is not None:
-            return task.seconds
         return self._seconds.get(task.job.label, self._usual)

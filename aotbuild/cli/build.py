@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from aotbuild.cli.command import (
     command,
     flag,
     new_folder,
-    shard_of,
     whole_number,
 )
 from aotbuild.cli.exit_codes import PARTIAL
@@ -23,12 +21,10 @@ from aotbuild.cli.github import of_failures
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, check_replaceable
 from aotbuild.errors import BuildError
-from aotbuild.format.shard import SHARD_VARIABLE, Shard, chosen_shard
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
     from aotbuild.build.project import Project
-    from aotbuild.build.shares import Share
 
 
 @command(
@@ -68,13 +64,6 @@ if TYPE_CHECKING:
         help="Leave out the units that fail, and exit with 10. Without it, nothing is written "
         "then.",
     ),
-    argument(
-        "--shard",
-        type=shard_of,
-        metavar="N/OF",
-        help="Build one share, as 3/8, for `aotbuild merge` to join, into build/shards/3of8 unless "
-        "--out says otherwise. Default: AOTBUILD_SHARD, or everything.",
-    ),
     flag(
         "--fresh",
         help="Trace every function, even if nothing has changed since an earlier build. The store "
@@ -102,7 +91,6 @@ def build(
     executor: str | None,
     memory: str | None,
     keep_going: bool,
-    shard: Shard | None,
     fresh: bool,
     check: bool,
     check_reproducible: bool,
@@ -116,7 +104,6 @@ def build(
         "--check": check,
         "--check-reproducible": check_reproducible,
     }
-    shard = _shard(shard, [name for name, is_given in whole.items() if is_given])
     if out is not None and in_place:
         msg = "--out and --in-place exclude each other"
         raise UsageError(msg)
@@ -127,24 +114,21 @@ def build(
         from aotbuild.cli import reproducible
 
         return reproducible.check_reproducible(output, project, jobs, executor)
-    folder = _folder(project, out, in_place, shard)
+    folder = _folder(project, out, in_place)
     from aotbuild.cli import built
 
     if check:
         return built.print_check(output, project, folder)
     check_replaceable(folder)
-    share = _share(project, shard)
-    output.document.update(built.document(project, folder, share))
+    output.document.update(built.document(project, folder))
     started = monotonic()
     package = _compile(
-        *(output, project, folder, jobs, executor, share),
+        *(output, project, folder, jobs, executor),
         keep_going=keep_going,
         fresh=fresh,
     )
     built.fill(output.document, package)
     built.print_package(output, package, monotonic() - started)
-    if shard:
-        output.text(f"this is shard {shard}: `aotbuild merge` joins it with the others")
     if package.left_out:
         say(package.left_out)
         output.markdown.line(package.left_out)
@@ -160,19 +144,6 @@ def _with_memory(project: Project, memory: str | None) -> Project:
     return replace(project, plan=replace(plan, manifest=manifest))
 
 
-def _shard(given: Shard | None, whole: list[str]) -> Shard | None:
-    """Return the shard to build: that of --shard, or of the environment; None for everything.
-
-    `whole` are the given options that are about a whole package.
-    """
-    shard = given or chosen_shard(os.environ)
-    if shard and whole:
-        named = "--shard" if given else SHARD_VARIABLE
-        msg = f"{named} and {whole[0]} exclude each other: a shard is a part of a package"
-        raise UsageError(msg)
-    return shard
-
-
 def _refuse(option: str, others: Mapping[str, Any]) -> None:
     """Refuse an option beside any of the others that is given."""
     for name, value in others.items():
@@ -181,17 +152,10 @@ def _refuse(option: str, others: Mapping[str, Any]) -> None:
             raise UsageError(msg)
 
 
-def _share(project: Project, shard: Shard | None) -> Share | None:
-    from aotbuild.build.shares import make_share
-
-    return make_share(project.plan, project.sources, shard, os.environ) if shard else None
-
-
-def _folder(project: Project, out: Path | None, in_place: bool, shard: Shard | None) -> Path:
+def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     if in_place:
         return project.sources.import_root / project.sources.artifacts
-    place = Path("shards", f"{shard.number}of{shard.of}") if shard else Path("aot")
-    return out or Path("build", place, project.sources.artifacts)
+    return out or Path("build", "aot", project.sources.artifacts)
 
 
 def _compile(
@@ -200,7 +164,6 @@ def _compile(
     folder: Path,
     jobs: int | None,
     executor: str | None,
-    share: Share | None,
     *,
     keep_going: bool,
     fresh: bool,
@@ -211,7 +174,7 @@ def _compile(
     from aotbuild.cli.built import unit_state
     from aotbuild.toolchains.environments import make_environments
 
-    plan = share.part_of(project.plan) if share else project.plan
+    plan = project.plan
     if not keep_going:
         read_references(plan.manifest, project.sources).refuse_missing()
     make_environments(plan.environment.toolchains, say)
@@ -220,7 +183,6 @@ def _compile(
             return build_package(
                 *(project.plan, project.sources, folder, tracker, jobs),
                 keep_going=keep_going,
-                share=share,
                 executor=executor,
                 fresh=fresh,
             )

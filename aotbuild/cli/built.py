@@ -13,7 +13,6 @@ from aotbuild.build.check import out_of_date
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import after_feedback
 from aotbuild.build.project import Project
-from aotbuild.build.shares import Share
 from aotbuild.build.size import compressed_size, size_note
 from aotbuild.build.unit_progress import UnitState, origins, summary
 from aotbuild.cli.exit_codes import STALE
@@ -43,14 +42,12 @@ def unit_state(state: UnitState) -> dict[str, Any]:
     return {**unit_document(state.unit), **known, **dict.fromkeys(("kind", "sha256", "analysis"))}
 
 
-def document(project: Project, folder: Path, share: Share | None) -> dict[str, Any]:
+def document(project: Project, folder: Path) -> dict[str, Any]:
     """Return the document before anything is compiled; `fill` completes it."""
-    plan = share.part_of(project.plan) if share else project.plan
-    units = [unit_state(UnitState(unit)) for unit in plan.units]
+    units = [unit_state(UnitState(unit)) for unit in project.plan.units]
     return {
         **plan_document(project),
         "folder": str(folder),
-        "shard": str(share.shard) if share else None,
         "size": None,
         "stages": None,
         "store": None,

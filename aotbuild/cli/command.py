@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from aotbuild.format.shard import Shard
-
 # Gets the `Output` and the arguments by keyword; returns an exit code, None for success.
 Handler: TypeAlias = Callable[..., int | None]
 
@@ -168,14 +166,6 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
-
-
-def shard_of(text: str) -> Shard:
-    """Return a shard, as `3/8`."""
-    try:
-        return Shard.parse(text)
-    except ValueError as err:
-        raise argparse.ArgumentTypeError(str(err)) from err
 
 
 def seconds(text: str) -> float:

@@ -173,7 +173,7 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
 
 def _notes(diagnosis: Diagnosis, facts: Facts) -> list[str]:
     today = date.today()
-    return [*diagnosis.notes, *diagnosis.window_notes(facts.versions["jax"], today)]
+    return diagnosis.window_notes(facts.versions["jax"], today)
 
 
 def _sources_document(found: Staleness | None) -> dict[str, Any] | None:

@@ -1,20 +1,20 @@
-"""`aotbuild merge`: one package from wheels of several machines, from a split, or from shards."""
+"""`aotbuild merge`: one package from what builds on several machines made."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from aotbuild.cli.command import JSON, UsageError, argument, command, existing_place, new_folder
-from aotbuild.cli.output import Output, say
+from aotbuild.cli.output import Output
 from aotbuild.cli.project import check_replaceable
-from aotbuild.cli.split import print_written
+from aotbuild.cli.split import print_wheels
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.report.words import bytes_text, plural, printable
 
 
 @command(
-    "Join wheels that were built on several machines, or split; or shards of a build.",
-    argument("wheels", nargs="+", metavar="WHEEL", type=existing_place),
+    "Join wheels or _aot folders that were built on several machines.",
+    argument("built", nargs="+", metavar="BUILT", type=existing_place),
     argument(
         "--out",
         type=new_folder,
@@ -31,28 +31,38 @@ from aotbuild.report.words import bytes_text, plural, printable
     JSON,
 )
 def merge(
-    output: Output, wheels: list[Path], out: Path, fallback: str | None, as_json: bool
-) -> int | None:
-    """Write one wheel with the executables of all WHEELS: the same project, version and code, built
-    on different machines or with different toolchains; a base and its companions; or all shards.
+    output: Output, built: list[Path], out: Path, fallback: str | None, as_json: bool
+) -> None:
+    """Write one wheel, or one _aot folder, with the executables of all that were BUILT: the same
+    project, version and code, built on different machines, for different targets, or with different
+    toolchains. A folder stands for the wheels in it, or for the one _aot folder below it.
 
-    WHEELS are checked first and stay as they are. A folder stands for the wheels in it, or for the
-    one _aot folder below it. The _aot folders of shards are joined to one _aot folder.
+    A CI matrix builds each target with a manifest of its own (AOTBUILD_MANIFEST, or the argument of
+    `aotbuild build`), and joins what its runners made with this command. What was BUILT is checked
+    first and stays as it is.
     """
-    from aotbuild.wheels.merge import merge
+    from aotbuild.wheels.merge import merge_folders, merge_wheels
 
     output.as_json = as_json
-    output.document["from"] = [str(wheel) for wheel in wheels]
-    files = [file for place in wheels for file in _meant(place)]
-    folders = [file for file in files if file.is_dir()]
-    if folders:
-        if len(folders) < len(files) or fallback:
-            other = "--fallback" if fallback else next(f for f in files if f not in folders)
-            msg = f"{folders[0]} is an _aot folder, which does not go together with {other}"
-            raise UsageError(msg)
-        return _merge_folders(output, folders, out)
-    print_written(output, merge(tuple(files), out, fallback))
-    return None
+    output.document["from"] = [str(place) for place in built]
+    found = [file for place in built for file in _meant(place)]
+    folders = [file for file in found if file.is_dir()]
+    if not folders:
+        print_wheels(output, [merge_wheels(found, out, fallback)])
+        return
+    if len(folders) < len(found):
+        wheel = next(file for file in found if file not in folders)
+        msg = f"{folders[0]} is an _aot folder, which does not go together with {wheel}"
+        raise UsageError(msg)
+    check_replaceable(out)
+    if any(out.exists() and out.samefile(folder) for folder in folders):
+        msg = f"{out} is one of the folders to join, which stay as they are; name another"
+        raise UsageError(msg, "--out")
+    records = merge_folders(folders, out, fallback).records
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    output.document.update(folder=str(out), size=size)
+    units = plural(len(records), "executable")
+    output.text(f"{printable(str(out))}  {units}, {bytes_text(size)}")
 
 
 def _meant(place: Path) -> list[Path]:
@@ -68,28 +78,3 @@ def _meant(place: Path) -> list[Path]:
         msg = f"{place}{several if found else none}"
         raise UsageError(msg)
     return found
-
-
-def _merge_folders(output: Output, folders: list[Path], out: Path) -> int | None:
-    from aotbuild.cli.exit_codes import PARTIAL
-    from aotbuild.errors import listing
-    from aotbuild.wheels.shards import merge_folders
-
-    check_replaceable(out)
-    if any(out.exists() and out.samefile(folder) for folder in folders):
-        msg = f"{out} is one of the shards, which stay as they are; name another"
-        raise UsageError(msg, "--out")
-    joined = merge_folders(folders, out)
-    made, size = joined.made, sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    output.document.update(
-        folder=str(out), size=size, stages=str(joined.stages) if joined.stages else None
-    )
-    output.document["failures"] = [vars(failure) for failure in made.failures]
-    units = plural(len(made.records), "unit")
-    output.text(f"{printable(str(out))}  {units}, {bytes_text(size)}")
-    if joined.stages:
-        output.text(f"kept stages are in {printable(str(joined.stages))}")
-    if not made.failures:
-        return None
-    say(f"{len(made.failures)} build units failed and were left out:\n{listing(made.failures)}")
-    return PARTIAL

@@ -11,7 +11,6 @@ from aotbuild.cli.command import JSON, UsageError, argument, existing_folder
 from aotbuild.cli.destination import is_package, package_above
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import BLOBS
-from aotbuild.format.shard import SHARD_NAME
 
 if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit
@@ -84,7 +83,7 @@ def _is_of_a_build(folder: Path) -> bool:
     names, blobs = {path.name for path in folder.iterdir()}, folder / BLOBS
     if not names:
         return True
-    if not is_package(folder) or names - {INDEX_NAME, SHARD_NAME, BLOBS}:
+    if not is_package(folder) or names - {INDEX_NAME, BLOBS}:
         return False
     if BLOBS in names and (blobs.is_symlink() or not blobs.is_dir()):
         return False

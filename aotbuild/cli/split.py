@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aotbuild.cli.command import (
     JSON,
@@ -16,9 +16,6 @@ from aotbuild.cli.command import (
 from aotbuild.cli.output import Output
 from aotbuild.format.target import HOST, PORTABLE
 from aotbuild.report.words import bytes_text, printable
-
-if TYPE_CHECKING:
-    from aotbuild.wheels.draft import Written
 
 
 @command(
@@ -51,7 +48,7 @@ def split(
     each family of targets.
 
     The base has an extra for each: `pip install mypkg[cuda]`. WHEEL is checked first and stays as
-    it is.
+    it is. Wheels to be merged are merged first.
     """
     from aotbuild.wheels.split import FAMILIES
     from aotbuild.wheels.split import split as split_wheel
@@ -63,19 +60,12 @@ def split(
         msg = f"{unknown[0]!r} is no family of targets; expected some of {', '.join(FAMILIES)}"
         raise UsageError(msg, "--keep")
     output.document["wheel"] = str(wheel)
-    print_written(output, split_wheel(wheel, out, kept))
+    print_wheels(output, split_wheel(wheel, out, kept))
 
 
-def print_written(output: Output, written: Written) -> None:
-    """Print the files that were written, with their sizes."""
-    files = (*written.wheels, *written.beside)
-    sizes = {path: path.stat().st_size for path in files}
-    output.document["wheels"] = [
-        {"path": str(path), "size": sizes[path]} for path in written.wheels
-    ]
-    output.document["beside"] = [str(path) for path in written.beside]
-    output.document["notes"] = list(written.notes)
-    for path in files:
+def print_wheels(output: Output, wheels: Sequence[Path]) -> None:
+    """Print the wheels that were written, with their sizes."""
+    sizes = {path: path.stat().st_size for path in wheels}
+    output.document["wheels"] = [{"path": str(path), "size": sizes[path]} for path in wheels]
+    for path in wheels:
         output.text(f"{printable(str(path))}  {bytes_text(sizes[path])}")
-    for note in written.notes:
-        output.text(printable(f"note: {note}"))

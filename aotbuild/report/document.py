@@ -15,7 +15,6 @@ from aotbuild.format.padding import Padding
 from aotbuild.format.portable import window_of
 from aotbuild.format.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
 from aotbuild.format.record_json import requirements_to_json
-from aotbuild.format.shard import SHARD
 from aotbuild.format.signature import Function
 from aotbuild.report.facts import (
     FunctionFacts,
@@ -103,7 +102,6 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "distribution": distribution and vars(distribution),
         "digest": facts.digest,
         "sources": plain(facts.header.get(SOURCES)),
-        "shard": plain(facts.header.get(SHARD)),
         "portable": facts.portable and facts.portable.to_json(),
         "totals": totals(facts),
     }

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from aotbuild.format.layout import HEADER_KEY, STAGES
 from aotbuild.format.record import Blob
-from aotbuild.format.shard import shard_note
 from aotbuild.report.charts import color, cost_charts, coverage_chart
 from aotbuild.report.document import call_text, needs, pad_text
 from aotbuild.report.facts import (
@@ -100,8 +99,6 @@ def _badges(facts: PackageFacts) -> Iterator[tuple[str, str]]:
     for name in ("aotbuild", "jax", "jaxlib", "fallback"):
         if name in facts.header:
             yield name, shown(facts.header[name])
-    if note := shard_note(facts.header):
-        yield "shard", note
     if HEADER_KEY in facts.header:
         yield "stages", stages_text(facts)
 

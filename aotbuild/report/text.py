@@ -11,7 +11,6 @@ from aotbuild.format.index import COMPANIONS
 from aotbuild.format.layout import HEADER_KEY, PART
 from aotbuild.format.left_out import LeftOut
 from aotbuild.format.record import Record
-from aotbuild.format.shard import shard_note
 from aotbuild.report.document import Checked, call_text, damages, needs, pad_text
 from aotbuild.report.facts import (
     CHOICES,
@@ -92,9 +91,7 @@ def identity_lines(facts: PackageFacts) -> Iterator[str]:
 
 
 def _parts(header: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which shard it is, or the companions of a base, or the name of this part."""
-    if note := shard_note(header):
-        yield f"  shard     {note}"
+    """Yield the companions of a base, or the name of this part."""
     if COMPANIONS in header:
         stated = header[COMPANIONS]
         names = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated

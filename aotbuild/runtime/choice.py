@@ -9,7 +9,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import REMEDY, Call
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.package import Package, left_out, shard_lines
+from aotbuild.runtime.package import Package, left_out
 from aotbuild.runtime.select import Verdict, refusal_trace, select
 from aotbuild.runtime.trees import differences, leaf_steps
 
@@ -88,8 +88,7 @@ class Choice:
                 self._mismatches[key] = known
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)
-        shard = shard_lines(self.package.index)
-        trace = [*known.trace, *padding, *failed, *self.package.absent, *shard]
+        trace = [*known.trace, *padding, *failed, *self.package.absent]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:
@@ -100,7 +99,7 @@ class Choice:
             trace = refusal_trace(verdicts, self.package.probe(self.devices(call)))
             labels = {verdict.record.provenance.get("label") for verdict in verdicts}
             trace += left_out(self.package.index).lines(self.function.name, labels)
-            trace += [*self.package.absent, *shard_lines(self.package.index)]
+            trace += self.package.absent
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
         return fitting[0], self._place(call, fitting[0])
 

@@ -136,15 +136,6 @@ def left_out(index: Index) -> AllLeftOut:
         return AllLeftOut()
 
 
-def shard_lines(index: Index) -> list[str]:
-    """Return a line for errors of calls if a package is but a shard of a build."""
-    if "shard" not in index.header:  # the usual case, which imports nothing
-        return []
-    from aotbuild.format.shard import shard_note
-
-    return [note] if (note := shard_note(index.header)) else []
-
-
 def fallback_policy(default: str | None) -> str:
     """Return the policy in force: the operator's variable, else `default`, else `none`."""
     chosen = os.environ.get(VARIABLE)

@@ -15,7 +15,7 @@ from aotbuild.format.index import COMPANIONS, SOURCES, Index
 from aotbuild.format.signature import Function
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import Watch, emit, is_logged, listeners, watches
-from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, shard_lines
+from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out
 from aotbuild.runtime.source import DirectorySource, Source, open_index
 
 if TYPE_CHECKING:
@@ -259,8 +259,7 @@ def _unknown(state: LibraryState, name: str) -> NoReturn:
     is_text = isinstance(name, str)  # a list of names is a likely mistake
     close = get_close_matches(name, functions, 1) if is_text and not failed else []
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    missing = [*failed, *shard_lines(state.index)]
-    raise UnknownFunction(state.name, name, functions, hint, missing)
+    raise UnknownFunction(state.name, name, functions, hint, failed)
 
 
 def _log(opened: OpenedPackage) -> None:

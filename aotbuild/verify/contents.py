@@ -12,12 +12,10 @@ from typing import TypeVar
 from aotbuild.errors import AotbuildError
 from aotbuild.format.about import About
 from aotbuild.format.archives import RegularZip
-from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import companions_of, packaged_blobs
 from aotbuild.format.left_out import LEFT_OUT, read_left_out
 from aotbuild.format.record import Blob, Record
-from aotbuild.format.shard import SHARD, SHARD_NAME, read_shard
 from aotbuild.format.signature import Function
 from aotbuild.format.sources import read_sources
 from aotbuild.runtime.blobs import read_blob
@@ -51,7 +49,7 @@ def record_problems(
         seen[key] = record
     yield from _header_problems(header)
     yield from _about_problems(functions)
-    whole = not {COMPANIONS, SHARD, LEFT_OUT} & header.keys()
+    whole = not {COMPANIONS, LEFT_OUT} & header.keys()
     yield from function_problems(functions, records, whole=whole)
     called = {record.function for record in records}
     # The records of a base may all be in its companions.
@@ -79,7 +77,7 @@ def _is_left_out(name: str, header: dict[str, object]) -> bool:
 
 
 def _header_problems(header: dict[str, object]) -> Iterator[str]:
-    for read in (companions_of, read_left_out, read_sources, read_shard):
+    for read in (companions_of, read_left_out, read_sources):
         try:
             read(header)
         except ValueError as err:
@@ -170,8 +168,7 @@ def check_contents(source: Source, names: list[str]) -> Contents:
         concluded("index", index.place, [*rows, *problems]),
         concluded("records", index.place, record_problems(index.header, functions, records)),
         concluded("blobs", source.place, _blob_problems(source, blobs)),
-        concluded("files", source.place, _strays(names, blobs, index)),
-        *_shard_outcomes(source, index),
+        concluded("files", source.place, _strays(names, blobs)),
     )
     return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
 
@@ -235,30 +232,8 @@ def _blob_problems(source: Source, blobs: dict[str, Blob]) -> Iterator[str]:
             yield str(err)
 
 
-def _strays(names: list[str], blobs: dict[str, Blob], index: Index) -> Iterator[str]:
+def _strays(names: list[str], blobs: dict[str, Blob]) -> Iterator[str]:
     known = {INDEX_NAME, *blobs}
-    if SHARD in index.header:
-        # A shard keeps what another shard may turn out to need.
-        known |= {SHARD_NAME, *(name for name in names if name.startswith("blobs/"))}
     for name in names:
         if name not in known:
             yield f"{name!r} belongs to no record"
-
-
-def _shard_outcomes(source: Source, index: Index) -> Iterator[Outcome]:
-    """Yield the outcome of the file that `aotbuild merge` reads, if this is a shard."""
-    if SHARD not in index.header:
-        return
-    place = f"{source.place}/{SHARD_NAME}"
-    try:
-        header, data = read_shard(index.header), source.read(SHARD_NAME)
-        assert header is not None, "the key is there"
-        digest = sha256_hex(data)
-        wrong = (
-            []
-            if digest == header.results
-            else [f"expected SHA-256 {header.results}, found {digest}"]
-        )
-    except (OSError, ValueError) as err:
-        wrong = [str(err)]
-    yield concluded("shard", place, wrong)

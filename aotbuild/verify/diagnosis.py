@@ -15,7 +15,6 @@ from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import Index
 from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Record
-from aotbuild.format.shard import shard_note
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.companions import Companion, open_parts
@@ -155,8 +154,7 @@ class SignatureDiagnosis:
 class Diagnosis:
     """The diagnosis of a package, and its companions, installed or not.
 
-    `staleness` says whether the project's source changed, where the place is in its folder, and
-    `shard` that the package is not whole.
+    `staleness` says whether the project's source changed, where the place is in its folder.
     """
 
     place: str
@@ -165,7 +163,6 @@ class Diagnosis:
     signatures: tuple[SignatureDiagnosis, ...]
     companions: tuple[Companion, ...] = ()
     staleness: Staleness | None = None
-    shard: str | None = None
 
     @property
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
@@ -186,11 +183,6 @@ class Diagnosis:
         warning = self.window.warning(today)
         return [f"portable forms: {self.window}; {warning}"] if warning else []
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """That this is a shard."""
-        return (self.shard,) if self.shard else ()
-
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """Judge every record of a place, from its index and those of its companions.
@@ -206,8 +198,7 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     header = parts.index.header
     package, fallback = header.get("package"), header.get("fallback")
     stale = _staleness(source.place, header)
-    shard = shard_note(header)
-    return Diagnosis(source.place, package, fallback, signatures, parts.companions, stale, shard)
+    return Diagnosis(source.place, package, fallback, signatures, parts.companions, stale)
 
 
 def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:

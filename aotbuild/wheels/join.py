@@ -36,7 +36,7 @@ _SAME = {
     "donate": "donate",
     "wrap": "wrap",
     "ignored": "static_data",
-    "overload_of": "overload_of",
+    "optional": "signatures",
     "pad": "pad",
 }
 _CAUSE = (
@@ -167,7 +167,10 @@ def _differences(built: Built, function: Function, first: Function) -> Iterator[
     for *place, like in function.references:
         template = known.get(tuple(place), like)
         if template != like:
-            yield f"function {function.name} compares {place[0]} with {like}, not with {template}"
+            yield (
+                f"{built.place}: function {function.name} compares {place[0]} with {like}, not "
+                f"with {template}"
+            )
 
 
 def _other_outputs(builds: Sequence[Built]) -> Iterator[str]:

@@ -109,7 +109,7 @@ def write_all(wheels: Iterable[NewWheel], out: Path) -> list[Path]:
     written: list[Path] = []
     try:
         for wheel in wheels:
-            written.append(wheel.write(out))
+            written.append(wheel.write(out))  # noqa: PERF401 (what is written is removed if one fails)
     except BaseException:
         for path in written:
             path.unlink(missing_ok=True)

@@ -49,9 +49,7 @@ def _records_of(opened: OpenedWheel, families: Collection[str]) -> list[Record]:
     return [each for each in opened.built.records if each.target.platform in families]
 
 
-def _base(
-    opened: OpenedWheel, companions: Iterable[Companion], keep: Collection[str]
-) -> NewWheel:
+def _base(opened: OpenedWheel, companions: Iterable[Companion], keep: Collection[str]) -> NewWheel:
     header = {
         **opened.built.header,
         SPLIT: opened.digest,

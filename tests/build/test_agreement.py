@@ -164,17 +164,3 @@ def test_the_command(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.count("proj.draws:f is traced to different programs") == 1
     result = run("build", "--keep-going", code=10)
     assert "proj.draws:f is traced to different programs" in result.stderr
-
-
-def test_shards(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each machine has one of the targets; golden outputs tell what one trace does not."""
-    text = manifest(["draws"]).replace("golden: never", "golden: always")
-    write_project(place.root, text, draws=CHANGING["draws"])
-    monkeypatch.chdir(place.root)
-    monkeypatch.setenv("AOTBUILD_TIMES", "off")
-    parts = [place.root.parent / f"shard-{number}" / "_aot" for number in (1, 2)]
-    for number, part in enumerate(parts, 1):
-        run("build", "--shard", f"{number}/2", "--out", part)
-    error = run("merge", *parts, "--out", place.root.parent / "merged" / "_aot", code=7).stderr
-    assert f"draws() {TARGETS[0]} in {parts[0]}, shard 1/2 and " in error
-    assert "were traced to different programs, whose golden outputs differ" in error

@@ -140,7 +140,7 @@ def test_the_document(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
-        "distribution", "digest", "sources", "shard", "portable", "totals",
+        "distribution", "digest", "sources", "portable", "totals",
         "stages", "left_out", "coverage", "functions", "constants", "digests",
     ]  # fmt: skip
     assert (document["version"], document["error"], document["digests"]) == (1, None, None)

@@ -94,9 +94,7 @@ class TestCommand:
         assert {failure["unit"].partition("(")[0] for failure in document["failures"]} == {"clock"}
 
 
-@pytest.mark.parametrize(
-    "options", [["--check"], ["--in-place"], ["--out", "x"], ["--shard", "1/2"], ["--keep-going"]]
-)
+@pytest.mark.parametrize("options", [["--check"], ["--in-place"], ["--out", "x"], ["--keep-going"]])
 def test_options_that_write_or_build_less(project: Path, options: list[str]) -> None:
     result = invoke("build", "--check-reproducible", *options)
     assert result.exit_code == 2

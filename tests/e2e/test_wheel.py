@@ -17,7 +17,7 @@ from support.installs import build_wheel, install_by_uv, make_layer, pip, tree_o
 from support.projects import copy_project
 
 from aotbuild.verify.api import Options, verify
-from aotbuild.wheels.merge import merge
+from aotbuild.wheels.merge import merge_wheels
 from aotbuild.wheels.split import split
 
 pytestmark = pytest.mark.wheel
@@ -136,13 +136,13 @@ class TestExampleWheel:
 class TestParts:
     def test_split_and_merged_again(self, wheel: Path, tmp_path: Path) -> None:
         """Each part loads and proves its own executables, and together they are the wheel."""
-        parts = split(wheel, tmp_path / "parts", ["portable"]).wheels
+        parts = split(wheel, tmp_path / "parts", ["portable"])
         for part in parts:
             report = verify(str(part), Options())
             assert report.passed, report
             document = json.loads(member(part, "/aotbuild.cdx.json"))
             assert len([c for c in document["components"] if c["type"] == "file"]) == 8
-        (merged,) = merge(parts, tmp_path / "merged").wheels
+        merged = merge_wheels(parts, tmp_path / "merged")
         assert merged.read_bytes() == wheel.read_bytes()
 
 

@@ -145,7 +145,6 @@ REFUSED = {
     "AOTBUILD_STORE": ("relative", "s3:", ","),
     "AOTBUILD_TIMES": ("maybe",),
     "AOTBUILD_EXECUTOR": ("nonsense", "dask://me:hunter2@localhost:1"),
-    "AOTBUILD_SHARD": ("0/0", "3/2", "x"),
 }
 
 

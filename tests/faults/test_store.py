@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import threading
@@ -19,14 +18,12 @@ from support.like_a_user import read_only
 from support.projects import build, write_project
 from support.signing import keys, public_file
 
-from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.temporary import LOCK
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder
 from aotbuild.store.layers import Layers, open_store
 from aotbuild.store.local import Store
-from aotbuild.store.times import times_of
 
 EVERY = {**DAMAGE, **UNHEALED}
 
@@ -165,20 +162,6 @@ LIES: tuple[Any, ...] = (
     *({}, {"seconds": None}, {"seconds": "9"}, {"seconds": -1}, {"seconds": True}),
     *({"seconds": [[]]}, {"seconds": {"a": 1}}, {"seconds": 10**400}, {"seconds": 1e999}),
 )
-
-
-@pytest.mark.cause(7)
-@pytest.mark.parametrize("facts", LIES, ids=[str(lie)[:30] for lie in LIES])
-def test_facts_that_are_not_understood(tmp_path: Path, facts: dict[str, Any]) -> None:
-    """Set aside once, and made again: not an error for ever."""
-    raw = json.dumps(facts).encode() + b"\n"
-    head = f"aotbuild-entry 2\nkey {KEY}\nbody {len(raw)} {sha256_hex(raw)}\n\n"
-    Folder(tmp_path).write(KEY, head.encode() + raw)
-    with layers(tmp_path) as store:
-        times = times_of(store, {})
-        assert times.here([KEY]) == {}
-        times.keep({KEY: 2.0})
-        assert times.here([KEY]) == {KEY: 2.0}
 
 
 @pytest.mark.cause(7)

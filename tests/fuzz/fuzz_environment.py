@@ -9,7 +9,6 @@ from support.mutators import mutate_words
 with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.build.pool import JOBS_VARIABLE, most_jobs
     from aotbuild.errors import AotbuildError
-    from aotbuild.format.shard import SHARD_VARIABLE, chosen_shard
     from aotbuild.format.switches import is_on
     from aotbuild.runtime import package
     from aotbuild.store import places, trust
@@ -36,8 +35,7 @@ def TestOneInput(data: bytes) -> None:
     environment = {"HOME": "/home/u"}
     for read in (
         lambda: places.places({**environment, places.VARIABLE: text}),
-        lambda: chosen_shard({SHARD_VARIABLE: text}),
-        lambda: is_on("AOTBUILD_TIMES", {"AOTBUILD_TIMES": text}),
+        lambda: is_on("AOTBUILD_STORE_STRICT", {"AOTBUILD_STORE_STRICT": text}),
         lambda: most_jobs({JOBS_VARIABLE: text}),
         lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
         lambda: trust.read_trust({trust.TRUST: text}),

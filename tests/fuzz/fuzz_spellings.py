@@ -1,4 +1,4 @@
-"""Values with one spelling: avals, targets, versions, requirements, shards; or ValueError."""
+"""Values with one spelling: avals, targets, versions, requirements; or ValueError."""
 
 import contextlib
 import sys
@@ -8,7 +8,6 @@ from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.format.aval import Aval, parse_spec
-    from aotbuild.format.shard import Shard
     from aotbuild.format.target import Target
     from aotbuild.platforms import base  # noqa: F401 (adds what the platforms know of targets)
     from aotbuild.verify.specifiers import parse_requirement, parse_version
@@ -21,7 +20,7 @@ WORDS += ("a[b] ~=1.0.dev1", "1!2.0rc1.post2.dev3+local.1", "x @ https://a/b ; c
 def TestOneInput(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for line in [text, *text.split("\n")[:4]]:
-        for parse in (Aval.parse, Target.parse, Shard.parse):
+        for parse in (Aval.parse, Target.parse):
             try:
                 found = parse(line)
             except ValueError as err:

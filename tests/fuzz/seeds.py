@@ -36,7 +36,6 @@ def index() -> Seeds:
         **index_fuzz.HEADER,
         "companions": {"cuda": "p-cuda"},
         "left_out": {"units": [{**unit, "stage": "trace", "reason": "no"}], "more": 1},
-        "shard": {"number": 1, "of": 2, "plan": digest, "split": digest, "results": digest},
         "sources": {"files": {"aot.yaml": digest}, "import_root": ".", "manifest": "aot.yaml"},
         "weights": [["w", "f32[2]", ["safetensors", digest, 4]]],
     }

@@ -17,9 +17,6 @@ from support.records import make_function, make_record
 from aotbuild.build import protocol, replies, requests
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
-from aotbuild.build.results import PlanFacts, Planned, Result, ShardFile
-from aotbuild.errors import UnitFailure
-from aotbuild.format.sources import SourceDigests
 from aotbuild.manifest import parse_manifest
 from aotbuild.record import recording as lines
 from aotbuild.record.recording import Program, RecordedCall, RecordedFunction, Tally
@@ -142,15 +139,6 @@ def child_messages() -> Seeds:
     texts += [{"stage": "golden outputs"}, {"platforms": ["cpu"]}]
     texts += [{"check": "load", "status": "failed", "reasons": ["a"], "refused": True}]
     yield "one", b"printed by the user\n" + b"".join(json.dumps(t).encode() + b"\n" for t in texts)
-
-
-def shard() -> Seeds:
-    facts = PlanFacts("0" * 64, "0.1.0", "p", "none", "wheel", "any", (("0.10.2",) * 3,))
-    units = [Planned(n, "f", f"f {n}", "batch", "cpu:x86-64-v3:2", 0, "0.10.2") for n in (0, 1)]
-    failure = UnitFailure("f 1", "trace", "no")
-    results = (Result(units[0], make_function(), make_record()), Result(units[1], failure=failure))
-    sources = SourceDigests({"aot.yaml": "0" * 64, "m.py": "1" * 64}, ".", "aot.yaml")
-    yield "two", ShardFile(facts, ("f 0", "f 1"), (1, 1), True, sources, results).to_bytes()
 
 
 METADATA = """\

@@ -128,7 +128,7 @@ class TestRefused:
         install(site, parts, ["base"])
         records = [*built, for_target(built[0], "tpu:v5e:4x4:1")]
         wheel = put_wheel(tmp_path / "other" / wheels.NAME, records)
-        unpack(split(wheel, tmp_path / "out").wheels[1], site)
+        unpack(split(wheel, tmp_path / "out")[1], site)
         with pytest.raises(CompanionMismatch) as caught:
             aotbuild.load("demo")
         error = caught.value

@@ -47,7 +47,7 @@ def parts(built: list[Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     from aotbuild.wheels.split import split
 
     wheel = put_wheel(tmp_path / "whole" / wheels.NAME, everywhere(built))
-    base, cpu, *_ = split(wheel, tmp_path / "parts", ["portable"]).wheels
+    base, cpu, *_ = split(wheel, tmp_path / "parts", ["portable"])
     place = tmp_path / "site"
     for part in (base, cpu):
         unpack(part, place)

@@ -74,7 +74,7 @@ def load_other_companion(place: Place) -> str:
     one = put_wheel(place.root / "one" / wheels.NAME, everywhere([scored()]))
     other = put_wheel(place.root / "other" / wheels.NAME, everywhere([scored(), scored(batch=8)]))
     for number, wheel in enumerate([one, other]):
-        unpack(split(wheel, wheel.parent / "parts").wheels[number], place.root / "site")
+        unpack(split(wheel, wheel.parent / "parts")[number], place.root / "site")
     place.patch.syspath_prepend(str(place.root / "site"))
     return raised(lambda: aotbuild.load("demo"))
 

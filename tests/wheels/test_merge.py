@@ -1,4 +1,4 @@
-"""`aotbuild merge`: wheels from several machines, toolchains or a split become one wheel."""
+"""`aotbuild merge`: wheels or `_aot` folders from several machines or toolchains become one."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ import pytest
 from attacks import wheels
 from support.cli import run
 from support.packages import Built, build, portable
-from support.reports import FITTING, make_function, make_record, write_stages
+from support.reports import make_blob
 from support.wheel_files import (
     contents,
-    everywhere,
     for_target,
     put_wheel,
     text,
+    unpack,
     with_provenance,
 )
 
 import aotbuild
 from aotbuild.build.requirements import pins
 from aotbuild.errors import NoExecutable, WheelRefused
-from aotbuild.format.layout import stages_path
 from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.format.padding import PaddedDim, Padding
-from aotbuild.format.record import Record
+from aotbuild.format.record import Golden, Record
+from aotbuild.format.tensors import write_tensors
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.verify.api import Options, verify
-from aotbuild.wheels.merge import merge
-from aotbuild.wheels.split import split
+from aotbuild.wheels.merge import merge_wheels
 
 X = np.arange(3, dtype=np.float32)
 X86 = "demo-1.0-py3-none-manylinux_2_27_x86_64.whl"
@@ -84,7 +83,7 @@ def targets(wheel: Path) -> list[str]:
 
 def refused(wheels: list[Path], out: Path) -> WheelRefused:
     with pytest.raises(WheelRefused) as caught:
-        merge(wheels, out)
+        merge_wheels(wheels, out)
     assert not out.exists()
     return caught.value
 
@@ -93,7 +92,7 @@ class TestMachines:
     def test_one_wheel_for_both(
         self, x86: Path, arm: Path, native: Built, exported: Built, tmp_path: Path
     ) -> None:
-        (merged,) = merge([x86, arm], tmp_path / "out").wheels
+        merged = merge_wheels([x86, arm], tmp_path / "out")
         assert merged.name == BOTH
         parsed = Parser().parsestr(text(merged, "/WHEEL"))
         assert parsed.get_all("Tag") == [
@@ -111,21 +110,21 @@ class TestMachines:
         self, native: Built, exported: Built, tmp_path: Path
     ) -> None:
         parts = [put(tmp_path / X86, [native]), put(tmp_path / PORTABLE, [exported])]
-        (merged,) = merge(parts, tmp_path / "out").wheels
+        merged = merge_wheels(parts, tmp_path / "out")
         assert merged.name == X86
         assert "Tag: py3-none-any\n" not in text(merged, "/WHEEL")
         assert len(records(merged)) == 2
 
     def test_the_order_does_not_matter(self, x86: Path, arm: Path, tmp_path: Path) -> None:
         one, other = (
-            merge(order, tmp_path / name).wheels[0]
+            merge_wheels(order, tmp_path / name)
             for name, order in (("a", [x86, arm]), ("b", [arm, x86]))
         )
         assert one.name == other.name
         assert contents(one) == contents(other)
 
     def test_code_and_metadata_stay(self, x86: Path, arm: Path, tmp_path: Path) -> None:
-        (merged,) = merge([x86, arm], tmp_path / "out").wheels
+        merged = merge_wheels([x86, arm], tmp_path / "out")
         assert contents(merged)["demo/__init__.py"] == contents(x86)["demo/__init__.py"]
         assert text(merged, "/METADATA") == text(x86, "/METADATA")
 
@@ -133,24 +132,8 @@ class TestMachines:
         self, native: Built, exported: Built, x86: Path, tmp_path: Path
     ) -> None:
         other = put(tmp_path / ARM, [native, with_provenance(exported, xla_flags="--other")])
-        (merged,) = merge([x86, other], tmp_path / "out").wheels
+        merged = merge_wheels([x86, other], tmp_path / "out")
         assert len(records(merged)) == 2
-
-    def test_kept_stages_go_along(self, tmp_path: Path) -> None:
-        kept = [{"hlo": b"for x86"}, {"hlo": b"for arm"}]
-        made = []
-        for name, target, stages in zip((X86, ARM), ("x86-64-v3", "aarch64"), kept, strict=True):
-            record = make_record(target=f"cpu:{target}:1", stages=stages, data=target.encode())
-            made.append(record)
-            item = Built(make_function(**FITTING), record, {record.blob.path: target.encode()})
-            header = {"stages": "beside", "package": "demo", "jaxlib": "0.10.2"}
-            needed = ("aotbuild>=0.1", "jaxlib==0.10.2")
-            wheel = put(tmp_path / name, [item], requires=needed, header=header)
-            write_stages(stages_path(wheel), [record], stages)
-        written = merge([tmp_path / X86, tmp_path / ARM], tmp_path / "out")
-        assert written.beside == (stages_path(written.wheels[0]),)
-        shown = run("inspect", written.wheels[0], "--hlo", "--target", "cpu:aarch64:1").stdout
-        assert shown.strip() == "for arm"
 
 
 class TestToolchains:
@@ -179,7 +162,7 @@ class TestToolchains:
         return put(tmp_path / "newer" / X86, [native, exported], requires=lines, header=header)
 
     def test_all_versions_are_allowed(self, older: Path, newer: Path, tmp_path: Path) -> None:
-        (merged,) = merge([newer, older], tmp_path / "out").wheels
+        merged = merge_wheels([newer, older], tmp_path / "out")
         found = Parser().parsestr(text(merged, "/METADATA")).get_all("Requires-Dist") or []
         assert set(found) == {
             "aotbuild>=0.1,<0.2",
@@ -194,107 +177,37 @@ class TestToolchains:
     def test_the_portable_artifact_of_the_oldest_stays(
         self, older: Path, newer: Path, tmp_path: Path
     ) -> None:
-        (merged,) = merge([newer, older], tmp_path / "out").wheels
+        merged = merge_wheels([newer, older], tmp_path / "out")
         found = [record for record in records(merged) if record.target.is_portable]
         assert [record.provenance["jax"] for record in found] == ["0.9.0"]
         jaxlibs = {r.requires.jaxlib for r in records(merged) if not r.target.is_portable}
         assert jaxlibs == {"0.9.0", jaxlib.__version__}
 
     def test_it_is_a_whole_wheel(self, older: Path, newer: Path, tmp_path: Path) -> None:
-        (merged,) = merge([newer, older], tmp_path / "out").wheels
+        merged = merge_wheels([newer, older], tmp_path / "out")
         report = verify(str(merged), Options(load=False))
         assert report.passed, report
-
-
-class TestParts:
-    def test_what_was_split_is_whole_again(
-        self, native: Built, exported: Built, tmp_path: Path
-    ) -> None:
-        wheel = put(tmp_path / X86, everywhere([native, exported]))
-        parts = split(wheel, tmp_path / "parts", ["portable"]).wheels
-        (merged,) = merge(parts, tmp_path / "out").wheels
-        before, after = contents(wheel), contents(merged)
-        record = f"{wheels.INFO}/RECORD"
-        assert sorted(before.pop(record).split()) == sorted(after.pop(record).split())
-        assert after == before
-
-    def test_with_a_wheel_of_another_machine(
-        self, native: Built, exported: Built, arm: Path, tmp_path: Path
-    ) -> None:
-        wheel = put(tmp_path / X86, everywhere([native, exported]))
-        parts = split(wheel, tmp_path / "parts").wheels
-        (merged,) = merge([*parts, arm], tmp_path / "out").wheels
-        assert merged.name == BOTH
-        assert len(records(merged)) == 5
-        assert {"cpu:aarch64:1", "tpu:v5e:2x2:1"} < set(targets(merged))
-
-    def test_a_missing_companion(self, native: Built, exported: Built, tmp_path: Path) -> None:
-        wheel = put(tmp_path / X86, everywhere([native, exported]))
-        base, cuda, _ = split(wheel, tmp_path / "parts").wheels
-        error = refused([base, cuda], tmp_path / "out")
-        assert (error.problem, error.reasons) == ("companions are missing", ("demo-aot-tpu",))
-
-    def test_a_companion_of_another_build(
-        self, native: Built, exported: Built, tmp_path: Path
-    ) -> None:
-        one = put(tmp_path / X86, everywhere([native, exported]))
-        other = put(tmp_path / "other" / X86, everywhere([native]))
-        base = split(one, tmp_path / "one").wheels[0]
-        stray = split(other, tmp_path / "two").wheels[1]
-        error = refused([base, stray], tmp_path / "out")
-        assert error.problem == "a companion without the base that it was split from"
 
 
 class TestManifestsThatDiffer:
     def test_a_function_that_only_one_has(self, native: Built, x86: Path, tmp_path: Path) -> None:
         other = for_target(build("triple", lambda x: x * 3, {"x": X}), "cpu:aarch64:1")
         arm = put(tmp_path / ARM, [for_target(native, "cpu:aarch64:1"), other])
-        written = merge([x86, arm], tmp_path / "out")
-        here = str(native.record.target)
-        note = f"function triple has no executable for {here}: not in {x86}"
-        assert written.notes == (note,)
-        library = aotbuild.load(written.wheels[0])
+        merged = merge_wheels([x86, arm], tmp_path / "out")
+        library = aotbuild.load(merged)
         assert library.functions == ("double", "triple")
         np.testing.assert_array_equal(library.double(X), X * 2)
         with pytest.raises(NoExecutable, match="aarch64"):
             library.triple(X)
-        assert verify(str(written.wheels[0]), Options(load=False)).passed
-
-    def test_functions_that_are_shared_out(self, x86: Path, tmp_path: Path) -> None:
-        """As machines do that share a build: wheels of the same name, and nothing is missing."""
-        other = put(tmp_path / "other" / X86, [build("triple", lambda x: x * 3, {"x": X})])
-        written = merge([x86, other], tmp_path / "out")
-        assert written.notes == ()
-        np.testing.assert_array_equal(aotbuild.load(written.wheels[0]).triple(X), X * 3)
+        assert verify(str(merged), Options(load=False)).passed
 
     def test_sizes_of_a_dim(self, native: Built, x86: Path, tmp_path: Path) -> None:
         larger = build("double", lambda x: x * 2, {"x": np.zeros(9, np.float32)})
         other = put(tmp_path / "other" / X86, [larger])
-        (merged,) = merge([x86, other], tmp_path / "out").wheels
+        merged = merge_wheels([x86, other], tmp_path / "out")
         library = aotbuild.load(merged)
         for size in (3, 9):
             np.testing.assert_array_equal(library.double(np.ones(size, np.float32)), 2)
-
-    def test_sizes_of_a_padded_dim_on_the_same_targets(self, tmp_path: Path) -> None:
-        """As machines do that share a build."""
-        one, other = (put(tmp_path / str(size) / X86, [padded(size, [size])]) for size in (4, 9))
-        (merged,) = merge([other, one], tmp_path / "out").wheels
-        (function,) = open_index(WheelSource(merged)).functions()
-        assert function.pad is not None
-        assert function.pad.buckets == ((4,), (9,))
-        library = aotbuild.load(merged)
-        np.testing.assert_array_equal(library.double(np.ones(3, np.float32)), 2 * np.ones(3))
-        np.testing.assert_array_equal(library.double(np.ones(6, np.float32)), 2 * np.ones(6))
-        assert verify(str(merged), Options(load=False)).passed
-
-    def test_sizes_of_a_padded_dim_on_other_targets(self, tmp_path: Path) -> None:
-        one = put(tmp_path / X86, [padded(4, [4])])
-        other = put(tmp_path / ARM, [for_target(padded(9, [9]), "cpu:aarch64:1")])
-        (reason,) = refused([one, other], tmp_path / "out").reasons
-        assert reason.startswith(
-            "function double: pad: n has the sizes [4] and [9]; a call is padded to the nearest "
-            "one, which not all of cpu:aarch64:1, "
-        )
 
     def test_one_pads_and_the_other_does_not(self, tmp_path: Path) -> None:
         built = padded(4, [4])
@@ -302,7 +215,8 @@ class TestManifestsThatDiffer:
         plain = replace(built, function=replace(built.function, pad=None))
         other = put(tmp_path / ARM, [for_target(plain, "cpu:aarch64:1")])
         (reason,) = refused([one, other], tmp_path / "out").reasons
-        assert reason == "function double: pad: the wheels pad it in different ways"
+        assert reason.startswith(f"{other}: function double: pad: expected {{")
+        assert reason.endswith("found null")
 
 
 def padded(size: int, buckets: list[int]) -> Built:
@@ -316,22 +230,9 @@ class TestRefused:
     def test_two_executables_for_the_same(self, native: Built, x86: Path, tmp_path: Path) -> None:
         other = for_target(native, str(native.record.target))
         error = refused([x86, put(tmp_path / ARM, [other])], tmp_path / "out")
-        assert error.problem == "they cannot be one wheel"
+        assert error.problem == "they cannot be one package"
         (reason,) = error.reasons
         assert "two executables for the same call and target" in reason
-
-    def test_other_constants_that_no_golden_outputs_tell_apart(
-        self, native: Built, tmp_path: Path
-    ) -> None:
-        traces = [{"constants": digit * 64, "operations": digit * 64} for digit in "12"]
-        built = replace(native, record=replace(native.record, golden=None))
-        here = with_provenance(built, trace=traces[0])
-        there = with_provenance(for_target(built, "cpu:aarch64:1"), trace=traces[1])
-        wheels = [put(tmp_path / X86, [here]), put(tmp_path / ARM, [there])]
-        (reason,) = refused(wheels, tmp_path / "out").reasons
-        assert "have different constants, and without golden outputs nothing tells" in reason
-        there = with_provenance(there, trace=traces[0])
-        assert merge([wheels[0], put(tmp_path / "same" / ARM, [there])], tmp_path / "out").wheels
 
     @pytest.mark.parametrize(
         ("settings", "reason"),
@@ -361,7 +262,7 @@ class TestRefused:
             for_target(native, "cpu:aarch64:1"), config={"jax_enable_x64": False, "jax_of_new": 2}
         )
         wheels = [put(tmp_path / X86, [here]), put(tmp_path / ARM, [there])]
-        assert merge(wheels, tmp_path / "out").wheels
+        assert merge_wheels(wheels, tmp_path / "out")
 
     def test_references_to_two_templates(self, native: Built, x86: Path, tmp_path: Path) -> None:
         place = ("x.fn", (0, 0), 1)
@@ -419,7 +320,6 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("requires", "header", "reason"),
         [
-            ("numpy", {"jax": "new"}, "the index says jax 'new', which is no version"),
             ("jax==0.0.1", {}, "jax==0.0.1, jax==0.0.2: the indexes do not say their jax"),
         ],
     )
@@ -439,8 +339,53 @@ class TestRefused:
 
     def test_no_wheel(self, tmp_path: Path) -> None:
         (tmp_path / "wheel.zip").touch()
-        result = run("merge", tmp_path / "wheel.zip", "--out", tmp_path, code=7)
+        given = (tmp_path / "wheel.zip", tmp_path / X86)
+        given[1].touch()
+        result = run("merge", *given, "--out", tmp_path, code=7)
         assert "not the name of a wheel" in result.stderr
+
+
+def test_golden_outputs_tell_that_builds_traced_different_programs(
+    native: Built, x86: Path, tmp_path: Path
+) -> None:
+    records = []
+    for number in (2.0, 3.0):
+        data = write_tensors({"0": ("f4", (3,), np.full(3, number, np.float32).tobytes())})
+        blob = make_blob(data, "safetensors")
+        record = replace(native.record, golden=Golden((), blob))
+        records.append(Built(native.function, record, {**native.blobs, blob.path: data}))
+    here = put(tmp_path / X86, [records[0]])
+    there = put(tmp_path / ARM, [for_target(records[1], "cpu:aarch64:1")])
+    (reason,) = refused([here, there], tmp_path / "out").reasons
+    assert "return different golden outputs: a module probably draws random numbers" in reason
+
+
+class TestFolders:
+    def folder(self, path: Path, built: list[Built]) -> Path:
+        unpack(put(path / X86, built), path / "site")
+        return path / "site" / "demo" / "_aot"
+
+    def test_one_folder(self, native: Built, tmp_path: Path) -> None:
+        triple = build("triple", lambda x: x * 3, {"x": X})
+        one = self.folder(tmp_path / "one", [native])
+        other = self.folder(tmp_path / "other", [for_target(native, "cpu:aarch64:1"), triple])
+        out = tmp_path / "out" / "_aot"
+        shown = run("merge", tmp_path / "one", other, "--out", out, code=2)
+        assert "does not go together with" in shown.stderr
+        shown = run("merge", one, other, "--out", out)
+        assert "3 executables" in shown.stdout
+        library = aotbuild.load(out)
+        np.testing.assert_array_equal(library.double(X), X * 2)
+        np.testing.assert_array_equal(library.triple(X), X * 3)
+        assert verify(str(out), Options(load=False)).passed
+
+    def test_folders_that_contradict_each_other(self, native: Built, tmp_path: Path) -> None:
+        function = replace(native.function, call="demo.other:double")
+        other = for_target(replace(native, function=function), "cpu:aarch64:1")
+        folders = [self.folder(tmp_path / "a", [native]), self.folder(tmp_path / "b", [other])]
+        shown = run("merge", *folders, "--out", tmp_path / "out" / "_aot", code=7)
+        assert "function double: call: expected" in shown.stderr
+        assert not (tmp_path / "out").exists()
 
 
 def test_command(x86: Path, arm: Path, tmp_path: Path) -> None:
@@ -458,8 +403,6 @@ def _record(files: wheels.Files, info: str) -> bytes:
 
 
 def _with_blob(built: Built, data: bytes) -> Built:
-    from support.reports import make_blob
-
     blob = make_blob(data, built.record.blob.kind)
     return Built(built.function, replace(built.record, blob=blob), {blob.path: data})
 
@@ -481,7 +424,7 @@ class TestLeftOut:
         lost = replace(unit, signature="double(k=3)", reason="too large")
         a = self.put(tmp_path / X86, [native, exported], lost)
         b = self.put(tmp_path / ARM, [arm, exported], unit, lost)
-        (merged,) = merge([a, b], tmp_path / "out").wheels
+        merged = merge_wheels([a, b], tmp_path / "out")
         assert read_left_out(open_index(WheelSource(merged)).header).units == (lost,)
         assert verify(str(merged), Options(load=False)).passed
 
@@ -494,7 +437,7 @@ class TestLeftOut:
         a = self.put(tmp_path / X86, [native, exported, other])
         b = self.put(tmp_path / ARM, [arm, exported], failed)
         for order in ([a, b], [b, a]):
-            (merged,) = merge(order, tmp_path / f"out{order.index(a)}").wheels
+            merged = merge_wheels(order, tmp_path / f"out{order.index(a)}")
             index = open_index(WheelSource(merged))
             assert sorted(function.name for function in index.functions()) == ["double", "triple"]
             assert read_left_out(index.header).units == (failed,)

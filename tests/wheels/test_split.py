@@ -18,11 +18,10 @@ from attacks import wheels
 from support.cli import invoke, run
 from support.installs import make_layer, pip
 from support.packages import Built, build, portable
-from support.reports import FITTING, make_blob, make_function, make_record, write_stages
+from support.reports import make_blob
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
 from aotbuild.errors import WheelRefused
-from aotbuild.format.layout import stages_path
 from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.format.record import Golden
 from aotbuild.format.record_json import record_to_json
@@ -30,7 +29,7 @@ from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.toolchains.uv import uv_program
 from aotbuild.verify.api import Options, verify
-from aotbuild.wheels.merge import merge
+from aotbuild.wheels.merge import merge_wheels
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
@@ -76,22 +75,21 @@ class TestSplit:
     def test_the_wheels(self, wheel: Path, tmp_path: Path) -> None:
         before = wheel.read_bytes()
         written = split(wheel, tmp_path / "out")
-        assert [path.name for path in written.wheels] == [BASE, CUDA, TPU]
-        assert (written.beside, written.notes) == ((), ())
+        assert [path.name for path in written] == [BASE, CUDA, TPU]
         assert wheel.read_bytes() == before
-        for path in written.wheels:
+        for path in written:
             report = verify(str(path), Options(load=False))
             assert report.passed, report
 
     def test_each_record_is_in_one_wheel_as_it_was(self, wheel: Path, tmp_path: Path) -> None:
-        parts = split(wheel, tmp_path / "out").wheels
+        parts = split(wheel, tmp_path / "out")
         found = [record for part in parts for record in records(part)]
         assert sorted(found, key=json.dumps) == records(wheel)
         platforms = [{r["target"].partition(":")[0] for r in records(part)} for part in parts]
         assert platforms == [{"cpu", "portable"}, {"cuda"}, {"tpu"}]
 
     def test_exact_files_of_a_companion(self, wheel: Path, tmp_path: Path) -> None:
-        part = split(wheel, tmp_path / "out").wheels[1]
+        part = split(wheel, tmp_path / "out")[1]
         (record,) = records(part)
         info = "demo_aot_cuda-1.0.dist-info"
         assert list(contents(part)) == [
@@ -106,14 +104,14 @@ class TestSplit:
         assert text(part, "entry_points.txt") == "[aotbuild.companions]\ndemo = demo_aot_cuda\n"
 
     def test_code_stays_in_the_base(self, wheel: Path, tmp_path: Path) -> None:
-        files, base = contents(wheel), contents(split(wheel, tmp_path / "out").wheels[0])
+        files, base = contents(wheel), contents(split(wheel, tmp_path / "out")[0])
         code = {name for name in files if "_aot" not in name and "dist-info" not in name}
         assert code
         assert all(base[name] == files[name] for name in code)
         assert base["demo-1.0.dist-info/WHEEL"] == files["demo-1.0.dist-info/WHEEL"]
 
     def test_requirements(self, wheel: Path, tmp_path: Path) -> None:
-        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        base, cuda, _ = split(wheel, tmp_path / "out")
         assert requires(base) == [
             *requires(wheel),
             'demo-aot-cuda==1.0; extra == "cuda"',
@@ -127,7 +125,7 @@ class TestSplit:
 
     def test_the_plugin_of_its_executables(self, built: list[Built], tmp_path: Path) -> None:
         wheel = with_plugins(tmp_path / BASE, built)
-        base, cuda, tpu = split(wheel, tmp_path / "out").wheels
+        base, cuda, tpu = split(wheel, tmp_path / "out")
         assert requires(cuda) == ["demo==1.0", *wheels.REQUIRES, f"jax-cuda13-plugin=={JAX}"]
         assert requires(tpu) == ["demo==1.0", *wheels.REQUIRES, "libtpu==0.0.42.1"]
         # With what jax[cuda13] brings. The companion alone leaves that to the system.
@@ -137,8 +135,6 @@ class TestSplit:
             f'jax-cuda13-plugin[with-cuda]=={JAX}; extra == "cuda"',
             'demo-aot-tpu==1.0; extra == "tpu"',
         ]
-        (merged,) = merge([base, cuda, tpu], tmp_path / "merged").wheels
-        assert text(merged, "/METADATA") == text(wheel, "/METADATA")
 
     @pytest.mark.wheel
     def test_what_uv_takes_for_the_extra(
@@ -166,7 +162,7 @@ class TestSplit:
         lines += ['Requires-Dist: jax[cuda13]; extra == "cuda"', "", "# Readme", "Requires-Dist: x"]
         metadata = {f"{wheels.INFO}/METADATA": "\n".join(lines).encode()}
         wheel = put_wheel(tmp_path / BASE, everywhere(built), changes=metadata)
-        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        base, cuda, _ = split(wheel, tmp_path / "out")
         found = text(base, "/METADATA").split("\n")
         assert [line for line in found if line.startswith("Provides-Extra")] == [
             "Provides-Extra: cuda",
@@ -181,24 +177,24 @@ class TestSplit:
 
     def test_keep(self, wheel: Path, tmp_path: Path) -> None:
         written = split(wheel, tmp_path / "out", ["portable", "cuda", "tpu"])
-        assert [path.name for path in written.wheels] == [BASE, "demo_aot_cpu-1.0-py3-none-any.whl"]
+        assert [path.name for path in written] == [BASE, "demo_aot_cpu-1.0-py3-none-any.whl"]
 
     def test_a_base_may_keep_nothing(self, wheel: Path, tmp_path: Path) -> None:
-        base, *others = split(wheel, tmp_path / "out", []).wheels
+        base, *others = split(wheel, tmp_path / "out", [])
         assert (records(base), len(others)) == ([], 4)
         report = verify(str(base), Options(load=False))
         assert report.passed, report
         assert "double" in run("inspect", base).stdout
 
     def test_inspect_says_what_is_elsewhere(self, wheel: Path, tmp_path: Path) -> None:
-        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        base, cuda, _ = split(wheel, tmp_path / "out")
         assert "  rest in   demo-aot-cuda, demo-aot-tpu\n" in run("inspect", base).stdout
         shown = run("inspect", cuda).stdout
         assert "  part      cuda\n" in shown
         assert "demo_aot_cuda/_aot" in shown
 
     def test_equal_bytes(self, wheel: Path, tmp_path: Path) -> None:
-        first, second = (split(wheel, tmp_path / name).wheels for name in "ab")
+        first, second = (split(wheel, tmp_path / name) for name in "ab")
         assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
 
     def test_golden_blobs_go_with_their_records(self, built: list[Built], tmp_path: Path) -> None:
@@ -207,38 +203,9 @@ class TestSplit:
         cuda = for_target(built[0], "cuda:h100-sxm:1", capability="9.0a")
         golden = replace(cuda.record, golden=Golden((), blob))
         proven = Built(cuda.function, golden, {**cuda.blobs, blob.path: data})
-        base, part = split(put_wheel(tmp_path / BASE, [*built, proven]), tmp_path / "out").wheels
+        base, part = split(put_wheel(tmp_path / BASE, [*built, proven]), tmp_path / "out")
         assert f"demo_aot_cuda/_aot/{blob.path}" in contents(part)
         assert f"demo/_aot/{blob.path}" not in contents(base)
-
-
-class TestBeside:
-    """What belongs to a wheel besides its executables."""
-
-    def test_kept_stages_beside_the_wheel(self, tmp_path: Path) -> None:
-        kept = [{"hlo": b"for a CPU"}, {"hlo": b"for a GPU"}]
-        targets = ["cpu:x86-64-v3:1", "cuda:h100-sxm:1"]
-        made = [
-            make_record(target=target, stages=stages, data=target.encode())
-            for target, stages in zip(targets, kept, strict=True)
-        ]
-        made[1] = replace(made[1], requires=replace(made[1].requires, isa=None))
-        items = [
-            Built(make_function(**FITTING), record, {record.blob.path: target.encode()})
-            for record, target in zip(made, targets, strict=True)
-        ]
-        header = {"stages": "beside", "package": "demo", "jaxlib": "0.10.2"}
-        needed = ("aotbuild>=0.1", "jaxlib==0.10.2")
-        wheel = put_wheel(tmp_path / BASE, items, requires=needed, header=header)
-        (note,) = split(wheel, tmp_path / "without").notes
-        assert "come without those kept stages" in note
-        write_stages(stages_path(wheel), made, *kept)
-        written = split(wheel, tmp_path / "out")
-        assert written.beside == tuple(map(stages_path, written.wheels))
-        assert written.notes == ()
-        for path, stages in zip(written.wheels, kept, strict=True):
-            shown = run("inspect", path, "--hlo").stdout
-            assert shown.encode().strip() == stages["hlo"]
 
 
 class TestRefused:
@@ -249,10 +216,12 @@ class TestRefused:
         assert not (tmp_path / "out").exists()
 
     def test_parts(self, wheel: Path, tmp_path: Path) -> None:
-        base, cuda, _ = split(wheel, tmp_path / "out").wheels
-        for path, problem in ((base, "it was split before"), (cuda, "it is a companion")):
-            with pytest.raises(WheelRefused, match=problem):
+        base, cuda, _ = split(wheel, tmp_path / "out")
+        for path in (base, cuda):
+            with pytest.raises(WheelRefused, match="it is a part of a wheel that was split"):
                 split(path, tmp_path / "again")
+            with pytest.raises(WheelRefused, match="merge first, and split what that writes"):
+                merge_wheels([wheel, path], tmp_path / "merged")
 
     def test_a_wheel_that_fails_a_check(self, wheel: Path, tmp_path: Path) -> None:
         data = contents(wheel)
@@ -368,8 +337,6 @@ def test_what_was_left_out_goes_with_its_family(built: list[Built], tmp_path: Pa
     found = left_out_header(AllLeftOut(units))
     header = {"package": "demo", "fallback": "none", "jaxlib": jaxlib.__version__, **found}
     wheel = put_wheel(tmp_path / BASE, everywhere(built), header=header)
-    wheels = split(wheel, tmp_path / "out").wheels
+    wheels = split(wheel, tmp_path / "out")
     stated = {w.name: read_left_out(open_index(WheelSource(w)).header).units for w in wheels}
     assert stated == {BASE: units, CUDA: (units[1],), TPU: ()}
-    (merged,) = merge(wheels, tmp_path / "merged").wheels
-    assert contents(merged)["demo/_aot/index"] == contents(wheel)["demo/_aot/index"]

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,6 @@ from aotbuild.errors import PlanError
 from aotbuild.format.switches import is_on
 from aotbuild.format.target import HOST
 from aotbuild.store.layers import Layers, open_store
-from aotbuild.store.times import Times, times_of
 from aotbuild.toolchains.exact import ExactToolchain
 from aotbuild.toolchains.project import project_requirements
 
@@ -83,8 +82,7 @@ def run_units(
     timeout = timeout or job_timeout(os.environ)
     traced = traced or TracedFiles()
     hello = _hello(plan, sources, blobs, layers)
-    times = times_of(layers, os.environ)
-    tasks = _timed([Task(*job) for job in make_jobs(plan.units)], times)
+    tasks = [Task(*job) for job in make_jobs(plan.units)]
 
     def opened(hello: Hello, most: int) -> AbstractContextManager[tuple[Attempt, Executor]]:
         return _opened(hello, plan, sources, most, executor, jobs, layers, listener)
@@ -109,7 +107,6 @@ def run_units(
     runner.forget(refused)
     for result in with_verdicts(results, refused, undecided):
         done.setdefault(id(result.unit.first or result.unit), []).append(result)
-    times.keep(runner.took)
     return [result for unit in plan.units for result in done[id(unit)]]
 
 
@@ -169,7 +166,6 @@ class _Runner:
     layers: Layers
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
-    took: dict[str, float] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
     # The task that this thread had last, and the seconds that it took so far.
     _thread: threading.local = field(default_factory=threading.local)
@@ -184,7 +180,7 @@ class _Runner:
             results = self._run(task)
             # What the store had says nothing of the next time that it must be compiled.
             if not any(result.stored or result.failure for result in results):
-                seconds = self.took[task.key] = self._thread.seconds
+                seconds = self._thread.seconds
         finally:
             self.schedule.finish(task, seconds)
         return results
@@ -259,14 +255,6 @@ class _Runner:
         if self.shrink and progress.crashed.isdisjoint(progress.targets):
             return job
         return job.with_options(shrink=False)
-
-
-def _timed(tasks: list[Task], times: Times) -> list[Task]:
-    """Return tasks with the times that the nearest layer of the store knows."""
-    keys = [task.key for task in tasks]
-    known = times.here(keys)
-    pairs = zip(tasks, keys, strict=True)
-    return [replace(task, seconds=known.get(key)) for task, key in pairs]
 
 
 def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers) -> Hello:
