@@ -348,15 +348,14 @@ class TestRefused:
 def test_golden_outputs_tell_that_builds_traced_different_programs(
     native: Built, x86: Path, tmp_path: Path
 ) -> None:
-    records = []
-    for number in (2.0, 3.0):
+    given = []
+    for number, built in ((2.0, native), (3.0, for_target(native, "cpu:aarch64:1"))):
         data = write_tensors({"0": ("f4", (3,), np.full(3, number, np.float32).tobytes())})
         blob = make_blob(data, "safetensors")
-        record = replace(native.record, golden=Golden((), blob))
-        records.append(Built(native.function, record, {**native.blobs, blob.path: data}))
-    here = put(tmp_path / X86, [records[0]])
-    there = put(tmp_path / ARM, [for_target(records[1], "cpu:aarch64:1")])
-    (reason,) = refused([here, there], tmp_path / "out").reasons
+        record = replace(built.record, golden=Golden((), blob))
+        item = Built(native.function, record, {**built.blobs, blob.path: data})
+        given.append(put(tmp_path / str(number) / X86, [item]))
+    (reason,) = refused(given, tmp_path / "out").reasons
     assert "return different golden outputs: a module probably draws random numbers" in reason
 
 
