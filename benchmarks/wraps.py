@@ -87,15 +87,16 @@ _MANIFEST = """
 version: 1
 package: wrapped
 defaults: {verify: {golden: never}}
-trees:
-  net: {like: "wrapped.model:make_net"}
 functions:
   forward:
     call: wrapped.model:forward
-    args: [net: {tree: net}, x: "f32[8,16]"]
+    args: [net: {like: "wrapped.model:make_net"}, x: "f32[8,16]"]
   train:
     call: wrapped.model:train
-    args: [net: {tree: net}, optimizer: {like: "wrapped.model:make_optimizer"}, x: "f32[8,16]"]
+    args:
+      - net: {like: "wrapped.model:make_net"}
+      - optimizer: {like: "wrapped.model:make_optimizer"}
+      - x: f32[8,16]
   step:
     call: wrapped.model:step
     args:

@@ -8,7 +8,6 @@ from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingLike, S
 from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
-    FileSpec,
     LeafSpec,
     LikeSpec,
     ListSpec,
@@ -20,7 +19,6 @@ from aotbuild.manifest.specs import (
 __all__ = [
     "ArgSpec",
     "DictSpec",
-    "FileSpec",
     "Function",
     "LeafSpec",
     "LikeSpec",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from aotbuild.errors import ManifestError, Problem
 from aotbuild.format.canonical import as_utf8, is_utf8, sha256_hex
 from aotbuild.format.files import open_regular
 from aotbuild.format.target import PORTABLE
-from aotbuild.format.tree_file import DescribedTree
 from aotbuild.manifest.checks import NO_PORTABLE, check_function, check_signature
 from aotbuild.manifest.declaration import Declaration, with_defaults
 from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function, Options
@@ -40,7 +38,6 @@ from aotbuild.manifest.signatures import (
 from aotbuild.manifest.spec_reader import SpecReader
 from aotbuild.manifest.specs import ArgSpec
 from aotbuild.manifest.targets import check_toolchains, read_targets
-from aotbuild.manifest.trees import TreeSpecs
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
 
@@ -72,14 +69,8 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise
 
 
-def parse_manifest(
-    text: str,
-    filename: str = "aot.yaml",
-    files: Mapping[str, Mapping[str, DescribedTree]] | None = None,
-) -> Manifest:
+def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
     """Read the text of a manifest; `filename` appears in the problems.
-
-    `files` are files of trees that are not to be read from disk, by their names in the text.
 
     Raises:
         ManifestError: with every problem. No text raises anything else.
@@ -95,31 +86,20 @@ def parse_manifest(
         origin = Origin(filename, sha256_hex(text.encode("utf-8", "surrogatepass")))
         checked = validate(root, origin, problems)
         if checked:
-            return _completed(checked, root, problems, files or {})
+            return _completed(checked, root, problems)
     problems.raise_any()
     raise _refusal(filename, "the manifest cannot be read")
 
 
-def _completed(
-    checked: Checked,
-    root: Node,
-    problems: Problems,
-    files: Mapping[str, Mapping[str, DescribedTree]],
-) -> Manifest:
+def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
     """Return the manifest with files, specs, shardings and static values read, defaults applied."""
     targets = read_targets(checked.model, root, problems)
     check_toolchains(checked.model, root, problems)
     _check_default_export(root, targets, checked, problems)
     declarations = _declarations(checked, root, problems)
-    is_whole = "trees" not in checked.broken_in()
-    trees = TreeSpecs(root, problems, is_whole=is_whole, files=files)
-    broken = (path[-1:] if len(path) < 4 else path[2:] for path in checked.broken)
-    functions = {declared.name: _function(declared, targets, trees) for declared in declarations}
-    if not any({"args", "kwargs", "functions", "signatures"}.intersection(p) for p in broken):
-        trees.check_used()
-    shared = {"trees": trees.all()} if "trees" in checked.model.model_fields_set else {}
+    functions = {declared.name: _function(declared, targets) for declared in declarations}
     problems.raise_any()
-    update = {"targets": targets, "functions": functions, "defaults": Options(), **shared}
+    update = {"targets": targets, "functions": functions, "defaults": Options()}
     return checked.model.model_copy(update=update)
 
 
@@ -166,12 +146,12 @@ def _declaration(
     return Declaration(name, key, entry, defaults, model, broken, problems, signatures)
 
 
-def _function(declared: Declaration, targets: tuple[Request, ...], trees: TreeSpecs) -> Function:
+def _function(declared: Declaration, targets: tuple[Request, ...]) -> Function:
     """Return a function with its specs, shardings and static values read from the nodes."""
     check_function(declared, targets)
     in_shardings, out_shardings = _shardings(declared)
     read: dict[str, Any] = {"in_shardings": in_shardings, "out_shardings": out_shardings}
-    signatures = [_signature(each, targets, trees) for each in declared.each_signature()]
+    signatures = [_signature(each, targets) for each in declared.each_signature()]
     if declared.model.signatures:
         pairs = zip(declared.model.signatures, signatures, strict=True)
         read["signatures"] = tuple(spec.model_copy(update=found) for spec, found in pairs)
@@ -182,12 +162,10 @@ def _function(declared: Declaration, targets: tuple[Request, ...], trees: TreeSp
     )
 
 
-def _signature(
-    declared: Declaration, targets: tuple[Request, ...], trees: TreeSpecs
-) -> dict[str, Any]:
+def _signature(declared: Declaration, targets: tuple[Request, ...]) -> dict[str, Any]:
     """Return the specs and static values of one signature; report what is wrong with them."""
     check_signature(declared, targets)
-    args, kwargs = _arguments(declared, trees)
+    args, kwargs = _arguments(declared)
     statics = read_statics(declared)
     check_pads(declared, (*args, *kwargs), targets)
     return {
@@ -197,12 +175,12 @@ def _signature(
     }
 
 
-def _arguments(declared: Declaration, trees: TreeSpecs) -> tuple[Named, Named]:
+def _arguments(declared: Declaration) -> tuple[Named, Named]:
     """Return the specs of args and kwargs; check the dims against them."""
     dims_known = "dims" not in declared.broken
     dims = declared.model.dim_names if dims_known else None
     statics = static_names(declared) if "static" not in declared.broken else None
-    reader = SpecReader(declared.add, trees, dims, statics)
+    reader = SpecReader(declared.add, dims, statics)
     args = tuple(
         (str(key.value), reader.read(node, ("args", key.value)))
         for key, node in _arg_nodes(declared)

@@ -45,8 +45,6 @@ _FORMS: dict[str, Any] = {
                 static=_NAMES,
                 like_run={"type": "boolean"},
             ),
-            _closed(["file", "name"], file={"type": "string"}, name={"type": "string"}),
-            _closed(["tree"], tree={"type": "string"}),
             _closed(
                 ["shape", "dtype"],
                 shape={"type": "array", "items": {"type": ["string", "integer"]}},
@@ -57,9 +55,7 @@ _FORMS: dict[str, Any] = {
             _closed(["tuple"], tuple={"type": "array", "items": _SPEC}),
             {
                 "type": "object",
-                "propertyNames": {
-                    "not": {"enum": ["shape", "dtype", "like", "file", "dict", "tuple", "tree"]}
-                },
+                "propertyNames": {"not": {"enum": ["shape", "dtype", "like", "dict", "tuple"]}},
                 "additionalProperties": _SPEC,
             },
         ],

@@ -13,7 +13,6 @@ from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, d
 from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
-    FileSpec,
     LeafSpec,
     ListSpec,
     TupleSpec,
@@ -136,9 +135,6 @@ def _leaves(path: str, spec: ArgSpec) -> Iterator[tuple[str, LeafSpec]]:
     """Yield what the manifest says of each array; what `like:` stands for is known later."""
     if isinstance(spec, LeafSpec):
         yield path, spec
-    elif isinstance(spec, FileSpec):
-        for index, leaf in enumerate(spec.leaves):
-            yield f"leaf {index} of {path}", leaf
     elif isinstance(spec, ListSpec | TupleSpec):
         for index, item in enumerate(spec.items):
             yield from _leaves(f"{path}[{index}]", item)

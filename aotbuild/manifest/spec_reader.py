@@ -1,10 +1,9 @@
-"""Read the specs of one function, or of the trees that several functions share, from YAML nodes."""
+"""Read the specs of one signature from YAML nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from aotbuild.format.aval import long_dtype, parse_spec
 from aotbuild.format.words import did_you_mean, quote
@@ -23,48 +22,31 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
-    FileSpec,
     LeafSpec,
     LikeSpec,
     ListSpec,
     NoneSpec,
     TupleSpec,
-    walk_specs,
 )
 from aotbuild.manifest.todo import TODO, spec_message
 
 LONG_KEYS = ("shape", "dtype", "weak_type")
 LIKE_KEYS = ("like", "dims", "static", "like_run")
-FILE_KEYS = ("file", "name")
 # Each of these is the only key of its map.
-_ALONE = ("dict", "tuple", "tree")
-RESERVED = ("shape", "dtype", "like", "file", *_ALONE)
+_ALONE = ("dict", "tuple")
+RESERVED = ("shape", "dtype", "like", *_ALONE)
 _LONGEST = 200
-_FILE_WORDS = {"file": "the path of a file of trees", "name": "the name of a tree in the file"}
-
-
-class Trees(Protocol):
-    """What a reader asks of the manifest's ``trees:``."""
-
-    def spec(self, node: Node, report: Callable[[str], None]) -> ArgSpec:
-        """Return the spec of the tree that a node names; report why there is none."""
-        ...
-
-    def described(self, file: str, name: str, report: Callable[[str, str], None]) -> ArgSpec:
-        """Return the tree of that name in a file; report which key of the spec is wrong."""
-        ...
 
 
 @dataclass
 class SpecReader:
-    """Reads the specs of one function, or of ``trees:``.
+    """Reads the specs of one signature.
 
     `dims` and `statics` are the names that the function declares, None where nobody knows them.
     `is_whole` is False after a spec that has a `TODO`, whose dims are not known.
     """
 
     report: Report
-    trees: Trees
     dims: tuple[str, ...] | None = None
     statics: tuple[str, ...] | None = None
     used: set[str] = field(default_factory=set)
@@ -125,12 +107,8 @@ class SpecReader:
             return self._dict(node.entries[0][1], (*steps, "dict"))
         if keys == ("tuple",):
             return self._tuple(node.entries[0][1], (*steps, "tuple"))
-        if keys == ("tree",):
-            return self._tree(node.entries[0][1], (*steps, "tree"))
         if "like" in keys:
             return self._like(node, steps)
-        if "file" in keys:
-            return self._file(node, steps)
         if "shape" in keys or "dtype" in keys:
             return self._long(node, steps)
         if any(key in keys for key in _ALONE):
@@ -155,38 +133,6 @@ class SpecReader:
             found = describe(node)
             return self._refuse(node.mark, steps, f"expected a list of specs, found {found}")
         return TupleSpec(self._items(node, steps))
-
-    def _tree(self, node: Node, steps: Steps) -> ArgSpec:
-        spec = self.trees.spec(node, lambda message: self.report(node.mark, steps, message))
-        where = f" in trees.{node.value}" if isinstance(node, ScalarNode) else ""
-        for part in walk_specs(spec):
-            sizes = part.shape if isinstance(part, LeafSpec) else part.dims
-            dims = (dim for dim in sizes if isinstance(dim, str))
-            self._check_dims(node.mark, steps, dims, where)
-            if isinstance(part, LikeSpec):
-                self._check_statics(node.mark, steps, part.static, where)
-        return spec
-
-    def _file(self, node: MapNode, steps: Steps) -> ArgSpec:
-        if self._unknown_keys(node, steps, FILE_KEYS):
-            return NoneSpec()
-        nodes = {key: child(node, key) for key in FILE_KEYS}
-        texts = {k: n.value for k, n in nodes.items() if isinstance(n, ScalarNode)}
-        for key, part in nodes.items():
-            if not isinstance(texts.get(key), str):
-                found = describe(part) if part else f"nothing; {_wrap(node.keys())}"
-                message = f"expected {_FILE_WORDS[key]} under {key!r}, found {found}"
-                return self._refuse(part.mark if part else node.mark, steps, message)
-        marks = {key: part.mark for key, part in nodes.items() if part}
-        spec = self.trees.described(
-            str(texts["file"]),
-            str(texts["name"]),
-            lambda key, message: self.report(marks[key], (*steps, key), message),
-        )
-        leaves = spec.leaves if isinstance(spec, FileSpec) else ()
-        dims = dict.fromkeys(dim for leaf in leaves for dim in leaf.shape if isinstance(dim, str))
-        self._check_dims(node.mark, steps, dims, f" in {texts['file']}")
-        return spec
 
     def _unknown_keys(self, node: MapNode, steps: Steps, known: tuple[str, ...]) -> bool:
         """Report the keys that a form does not have; return whether there were any."""

@@ -35,22 +35,6 @@ class LikeSpec:
 
 
 @dataclass(frozen=True)
-class FileSpec:
-    """The tree of a name in a file beside the manifest.
-
-    `tree` is its description as canonical JSON, `leaves` are its arrays in order, and `names` is
-    what making it imports, as ``module:name``.
-    """
-
-    file: str
-    name: str
-    tree: str
-    leaves: tuple[LeafSpec, ...]
-    names: tuple[str, ...]
-    form: Literal["file"] = field(default="file", repr=False)
-
-
-@dataclass(frozen=True)
 class ListSpec:
     """A list pytree."""
 
@@ -82,7 +66,7 @@ class NoneSpec:
 
 
 ArgSpec: TypeAlias = Annotated[
-    LeafSpec | LikeSpec | FileSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
+    LeafSpec | LikeSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
     Discriminator("form"),
 ]
 
@@ -101,11 +85,6 @@ def bind_values(
         case LikeSpec(_, dims, static):
             names = (name for name in (*dims, *static) if name in given)
             return replace(spec, values=tuple((name, given[name]) for name in names))
-        case FileSpec():
-            leaves = (bind_values(leaf, row) for leaf in spec.leaves)
-            return replace(
-                spec, leaves=tuple(each for each in leaves if isinstance(each, LeafSpec))
-            )
         case ListSpec(items) | TupleSpec(items):
             return replace(spec, items=tuple(bind_values(item, row, statics) for item in items))
         case DictSpec(items):
@@ -124,8 +103,6 @@ def imported_names(spec: ArgSpec) -> Iterator[str]:
     for each in _every(spec):
         if isinstance(each, LikeSpec):
             yield each.ref
-        elif isinstance(each, FileSpec):
-            yield from each.names
 
 
 def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
@@ -133,19 +110,6 @@ def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
     for each in _every(spec):
         if isinstance(each, LeafSpec | LikeSpec):
             yield each
-        elif isinstance(each, FileSpec):
-            yield from each.leaves
-
-
-def count_parts(spec: ArgSpec, known: Mapping[int, int]) -> int:
-    """Return how many specs are in a spec; `known` are the counts of some of them, by their `id`.
-
-    Trees stand for others, and twenty lines for a million arrays: nothing is walked twice.
-    """
-    if id(spec) in known:
-        return known[id(spec)]
-    leaves = len(spec.leaves) if isinstance(spec, FileSpec) else 0
-    return 1 + leaves + sum(count_parts(each, known) for each in _inside(spec))
 
 
 def _every(spec: ArgSpec) -> Iterator[ArgSpec]:

@@ -18,7 +18,6 @@ _OPTIONS = {
 _INSIDE = {
     "args": _SPEC,
     "kwargs": _SPEC,
-    "trees": _SPEC,
     "dims": "the sizes of this dim, such as [1, 8]",
     "static": "the values that calls pass, such as [true, false]",
     "mesh": "the number of devices along this axis, such as 2",

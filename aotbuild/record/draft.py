@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +17,6 @@ from aotbuild.record.known import Known
 from aotbuild.record.matching import Mismatch
 from aotbuild.record.recording import RecordedFunction
 from aotbuild.record.seen import Variant
-from aotbuild.record.tree_names import TreeNames
 
 # How many entries are named that cannot have some calls.
 _SHOWN = 3
@@ -28,12 +27,15 @@ _SEPARATE = (
 
 @dataclass
 class Added:
-    """A new entry: its name, and its body with the names of its trees."""
+    """A new entry: its name, and its body."""
 
     name: str
     entry: Entry
     reason: str
-    body: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.entry.body
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,6 @@ class Draft:
     def add_problem(self, variant: Variant) -> None:
         """Add calls that no manifest can have."""
         self._add(self.problems, problem_entry(variant), "")
-
-    def place(self, names: TreeNames) -> None:
-        """Give the large trees of the new entries their names."""
-        for each in self.added:
-            each.body = names.place(each.name, each.entry)
 
     def lines(self) -> Iterator[str]:
         """Yield what people are told."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aotbuild.format.tree_file import DescribedTree
 from aotbuild.record.buckets import Buckets, choose_buckets
 from aotbuild.record.combinations import combined, static_option
 from aotbuild.record.counted import counted
@@ -16,7 +15,6 @@ from aotbuild.record.recorded_options import Unsupported, options_of
 from aotbuild.record.recording import RecordedFunction
 from aotbuild.record.seen import Variant
 from aotbuild.record.specs import Inexpressible, spec_of
-from aotbuild.record.trees_file import tree_entry
 
 # A larger tree is written by the name of a global that has it, if there is one.
 _FEW_LEAVES = 6
@@ -32,19 +30,12 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class InFile:
-    """A spec that has its place in the file of trees."""
-
-    tree: DescribedTree
-
-
-@dataclass(frozen=True)
 class Entry:
     """What a manifest says of some calls of a function.
 
     Attributes:
         calls: The calls that it is for.
-        args: The arguments by position, (name, spec): plain values of YAML, or `InFile`.
+        args: The arguments by position, (name, spec): plain values of YAML.
         kwargs: The arguments by name.
         dims: The sizes of the dims, as the manifest has them.
         pad: The value that each padded dim is padded with.
@@ -204,7 +195,7 @@ def plain_spec(variant: Variant, index: int, dims: Dims) -> Any:
     try:
         plain = spec_of(tree, argument.leaves, names)
     except Inexpressible:
-        return {"like": like} if like else InFile(tree_entry(argument, names))
+        return {"like": like} if like else "TODO"
     return {"like": like} if like and len(argument.leaves) > _FEW_LEAVES else plain
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from aotbuild.errors import ManifestError, ProjectError
-from aotbuild.format.tree_file import DescribedTree
 from aotbuild.manifest import Function, Manifest, parse_manifest
-from aotbuild.manifest.nodes import MapNode, Problems, ScalarNode, child, plain
+from aotbuild.manifest.nodes import MapNode, Problems, ScalarNode, child
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.record.check_entry import lacking
 from aotbuild.record.draft import Draft
 from aotbuild.record.matching import Expanded
-from aotbuild.record.tree_names import TreeNames
-from aotbuild.record.trees_file import TREES_FILE
 from aotbuild.record.unfinished import unfinished_entries, without_entries
 
 
@@ -39,12 +35,10 @@ class Existing:
 
     Attributes:
         model: What it says; None if it has no functions yet.
-        trees: What is under `trees:`, as plain values.
         unfinished: The calls of the functions that have a TODO, by name; they are not in the model.
     """
 
     model: Manifest | None
-    trees: Mapping[str, Any]
     unfinished: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -53,37 +47,33 @@ class Existing:
         return self.model.functions if self.model else {}
 
 
-def read_existing(
-    text: str | None, manifest: Path, in_file: Mapping[str, DescribedTree]
-) -> Existing | None:
+def read_existing(text: str | None, manifest: Path) -> Existing | None:
     """Return a manifest as it is; None for no file, or an empty one. ManifestError if invalid."""
     if text is None:
         return None
     if all(line.startswith("#") for line in map(str.strip, text.split("\n")) if line):
         return None
     try:
-        return _read(text, manifest, in_file)
+        return _read(text, manifest)
     except ManifestError:
         unfinished = unfinished_entries(text)
         if not unfinished:
             raise
         try:
-            found = _read(without_entries(text, unfinished), manifest, in_file)
+            found = _read(without_entries(text, unfinished), manifest)
         except ManifestError:
             found = None
         if found is None:  # the positions of the whole text are those that people see
             raise
-        return Existing(found.model, found.trees, unfinished)
+        return Existing(found.model, unfinished)
 
 
-def prove(
-    text: str, manifest: Path, existing: Existing | None, draft: Draft, names: TreeNames
-) -> None:
+def prove(text: str, manifest: Path, existing: Existing | None, draft: Draft) -> None:
     """Read a new text, and compare it with what was meant; NotAsMeant if it differs."""
     left = {*(existing.unfinished if existing else ())} - {each.name for each in draft.added}
     try:
         whole = without_entries(text, left) if left else text
-        model = parse_manifest(whole, str(manifest), {TREES_FILE: names.in_file})
+        model = parse_manifest(whole, str(manifest))
     except ManifestError as err:
         raise NotAsMeant(manifest, f"the new text would not be valid: {err}") from err
     problem = next(_differences(model, existing, draft), None)
@@ -91,15 +81,14 @@ def prove(
         raise NotAsMeant(manifest, problem)
 
 
-def _read(text: str, manifest: Path, in_file: Mapping[str, DescribedTree]) -> Existing:
+def _read(text: str, manifest: Path) -> Existing:
     root = read_yaml(text, Problems(str(manifest)))
-    functions, trees = (child(root, key) if root else None for key in ("functions", "trees"))
-    known = plain(trees) if isinstance(trees, MapNode) else {}
+    functions = child(root, "functions") if root else None
     is_empty = isinstance(functions, MapNode) and not functions.entries
     is_null = isinstance(functions, ScalarNode) and functions.value is None
     if isinstance(root, MapNode) and (is_empty or is_null):
-        return Existing(None, known)
-    return Existing(parse_manifest(text, str(manifest), {TREES_FILE: in_file}), known)
+        return Existing(None)
+    return Existing(parse_manifest(text, str(manifest)))
 
 
 def _differences(model: Manifest, existing: Existing | None, draft: Draft) -> Iterator[str]:
@@ -120,6 +109,6 @@ def _differences(model: Manifest, existing: Existing | None, draft: Draft) -> It
             yield f"{name} would change"
         elif name in wanted and (new is None or Expanded(new).signatures != wanted[name]):
             yield f"{name} would not have {wanted[name]} signatures"
-    for option in type(old).model_fields.keys() - {"functions", "trees", "defaults"}:
+    for option in type(old).model_fields.keys() - {"functions", "defaults"}:
         if getattr(old, option) != getattr(model, option):
             yield f"{option} would change"

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from aotbuild.format.tree import leaf_count
-from aotbuild.manifest import ArgSpec, DictSpec, FileSpec, Function, LeafSpec, ListSpec, TupleSpec
+from aotbuild.manifest import ArgSpec, DictSpec, Function, LeafSpec, ListSpec, TupleSpec
 from aotbuild.manifest.specs import bind_values
 from aotbuild.record.dims import Row, Shapes, dims_option, find_dims
 from aotbuild.record.matching import Expanded, Fit, Mismatch, encoded
@@ -129,8 +129,6 @@ def _leaves(spec: ArgSpec) -> Iterable[LeafSpec | None]:
     match spec:
         case LeafSpec():
             yield spec
-        case FileSpec():
-            yield from spec.leaves
         case ListSpec(items) | TupleSpec(items):
             for item in items:
                 yield from _leaves(item)

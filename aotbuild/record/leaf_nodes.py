@@ -6,16 +6,14 @@ from typing import Any
 
 import yaml
 
-from aotbuild.manifest import ArgSpec, DictSpec, FileSpec, LeafSpec, ListSpec, TupleSpec
+from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, ListSpec, TupleSpec
 from aotbuild.manifest.specs import walk_specs
 
 
 def leaf_nodes(node: Any, spec: ArgSpec) -> list[Any]:
     """Return the YAML node of each leaf, in jax's order; None for what stands elsewhere."""
-    if isinstance(spec, LeafSpec) and not _is_reference(node):
+    if isinstance(spec, LeafSpec):
         return [node]
-    if isinstance(spec, FileSpec) or _is_reference(node):
-        return [None] * len([*walk_specs(spec)])
     match spec:
         case ListSpec(items):
             inner = zip(node.value, items, strict=True)
@@ -38,13 +36,6 @@ def _dict(node: Any) -> Any:
     """Return the map of a dict, which may stand under `dict:`."""
     inner = _value(node, "dict") if len(node.value) == 1 else None
     return inner if isinstance(inner, yaml.MappingNode) else node
-
-
-def _is_reference(node: Any) -> bool:
-    if not isinstance(node, yaml.MappingNode) or len(node.value) != 1:
-        return False
-    key, value = node.value[0]
-    return key.value == "tree" and isinstance(value, yaml.ScalarNode)
 
 
 def _value(node: Any, key: str) -> Any:

@@ -10,13 +10,11 @@ from math import prod
 from typing import Any
 
 from aotbuild.format.aval import Aval
-from aotbuild.format.constructions import without_constructions
 from aotbuild.format.tree import LEAF, Tree, children_of, leaf_count
 from aotbuild.format.values import encode
 from aotbuild.manifest import (
     ArgSpec,
     DictSpec,
-    FileSpec,
     Function,
     LeafSpec,
     LikeSpec,
@@ -195,8 +193,6 @@ def _pairs(spec: ArgSpec, tree: Tree, leaves: Iterator[Aval], likes: list[str]) 
             likes.append(ref)
             for _ in range(leaf_count(tree)):
                 next(leaves)
-        case FileSpec() if without_constructions(json.loads(spec.tree)) == tree:
-            yield from zip(spec.leaves, leaves, strict=False)
         case NoneSpec() if tree == ["none"]:
             pass
         case _:

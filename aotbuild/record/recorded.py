@@ -6,13 +6,12 @@ read by the strict reader, and each call is looked for in what it says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import ProjectError
-from aotbuild.format.tree_file import DescribedTree, render_trees
 from aotbuild.record.counted import counted
 from aotbuild.record.draft import Draft
 from aotbuild.record.entries import Limits
@@ -24,8 +23,6 @@ from aotbuild.record.recorded_source import source_notes
 from aotbuild.record.recorded_text import CannotExtend, proposed_text
 from aotbuild.record.recording import RecordedFunction, Recording, Tally
 from aotbuild.record.seen import Seen, Variant, same_for_a_manifest, variants_of
-from aotbuild.record.tree_names import TreeNames
-from aotbuild.record.trees_file import TREES_FILE, read_trees
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,6 @@ class Proposal:
         lines: What was added, changed and left out, and why.
         functions: The same of each function, as plain data.
         left_out: What cannot be in it.
-        trees: The trees that the file of trees gets.
     """
 
     manifest: Path
@@ -65,12 +61,11 @@ class Proposal:
     lines: tuple[str, ...]
     functions: tuple[dict[str, Any], ...]
     left_out: tuple[LeftOut, ...]
-    trees: Mapping[str, DescribedTree] = field(default_factory=dict)
 
     @property
     def is_change(self) -> bool:
         """Whether there is anything to write."""
-        return self.text != self.before or bool(self.trees)
+        return self.text != self.before
 
     def to_json(self) -> dict[str, Any]:
         """Return the proposal as plain data."""
@@ -111,14 +106,12 @@ def update_manifest(
     """
     options = options or ProposalOptions()
     before = read_text(manifest)
-    in_file = read_trees(manifest.parent / TREES_FILE)
-    existing = read_existing(before, manifest, in_file)
+    existing = read_existing(before, manifest)
     fixed: dict[str, str] = {}
     while True:
         draft = Draft(existing.functions, existing.unfinished, fixed) if existing else Draft({}, {})
-        names = TreeNames(existing.trees if existing else {}, in_file)
         try:
-            return _proposal(recording, manifest, options, before, existing, draft, names)
+            return _proposal(recording, manifest, options, before, existing, draft)
         except CannotExtend as err:  # its calls get another entry
             fixed[err.name] = err.reason
 
@@ -130,19 +123,17 @@ def _proposal(
     before: str | None,
     existing: Existing | None,
     draft: Draft,
-    names: TreeNames,
 ) -> Proposal:
     functions = [*recording.functions.values()]
     package = options.package or _package_of(existing, recording, manifest)
     left_out, lines = _sort_out(recording, draft, options, package)
     outside = [function for function in functions if function.is_operation]
     own = [f for f in functions if not f.is_operation and not is_library(f, package)]
-    draft.place(names)
     lines = [*draft.lines(), *lines, *left_out_lines(left_out)]
     lines += outside_line(len(outside), _tally(recording, outside))
     if not draft.added and existing is None:
         raise NothingToCompile(manifest, lines)
-    text, notes = proposed_text(before, manifest, existing, draft, package, recording, names)
+    text, notes = proposed_text(before, manifest, existing, draft, package, recording)
     return Proposal(
         manifest,
         before,
@@ -150,7 +141,6 @@ def _proposal(
         (*lines, *notes, *source_notes(own)),
         tuple(draft.to_json()),
         tuple(left_out),
-        names.new_in_file,
     )
 
 
@@ -163,12 +153,7 @@ def write(proposal: Proposal, path: Path | None = None) -> list[Path]:
     be written.
     """
     place = path or proposal.manifest
-    trees = place.parent / TREES_FILE
     changes = [FileChange(place, proposal.before, proposal.text)]
-    if proposal.trees:
-        known = read_trees(trees)
-        text = render_trees({**known, **proposal.trees}).decode()
-        changes.insert(0, FileChange(trees, read_text(trees), text))
     if proposal.before is None:
         changes += schema_changes(place.parent)
     return write_changes(changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ from aotbuild.record.files import SCHEMA_LINE
 from aotbuild.record.leaf_nodes import leaf_nodes
 from aotbuild.record.matching import Expanded
 from aotbuild.record.recording import Recording
-from aotbuild.record.tree_names import TreeNames
 from aotbuild.record.unfinished import kept_options
-from aotbuild.record.yaml_text import entry_lines, flow
+from aotbuild.record.yaml_text import flow
 
 
 class CannotExtend(Exception):
@@ -39,33 +38,30 @@ def proposed_text(
     draft: Draft,
     package: str,
     recording: Recording,
-    names: TreeNames,
 ) -> tuple[str, list[str]]:
     """Return the new text of a manifest and notes; NotAsMeant if it cannot be made."""
     platforms = _platforms(recording)
     if existing is None:
         targets, notes = _targets(platforms)
         kept = f"{before.rstrip()}\n" if before and before.strip() else ""
-        text = kept + _new_text(draft, package, targets, names)
+        text = kept + _new_text(draft, package, targets)
     else:
         assert before is not None, "an existing manifest has a text"
         try:
-            text = _edited(before, existing, draft, names)
+            text = _edited(before, existing, draft)
         except CannotEdit as err:
             raise NotAsMeant(manifest, str(err)) from err
         notes = [*_missing_targets(existing, platforms), *_still_unfinished(existing, draft)]
     if text != before:
-        prove(text, manifest, existing, draft, names)
+        prove(text, manifest, existing, draft)
     return text, notes
 
 
 # --- a new manifest -------------------------------------------------------------------------------
 
 
-def _new_text(draft: Draft, package: str, targets: list[str], names: TreeNames) -> str:
+def _new_text(draft: Draft, package: str, targets: list[str]) -> str:
     lines = [SCHEMA_LINE, "version: 1", f"package: {package}", *targets]
-    if names.new:
-        lines += ["trees:", *_tree_lines(names.new, 2)]
     lines.append("functions:")
     for number, added in enumerate(draft.added):
         lines += [""] if number else []
@@ -73,10 +69,6 @@ def _new_text(draft: Draft, package: str, targets: list[str], names: TreeNames) 
     for added in draft.problems:
         lines += ["", *commented_lines(added.name, added.entry)]
     return "\n".join(lines) + "\n"
-
-
-def _tree_lines(trees: Mapping[str, Any], indent: int) -> list[str]:
-    return [line for name, spec in trees.items() for line in entry_lines(name, spec, indent)]
 
 
 def _platforms(recording: Recording) -> list[str]:
@@ -124,7 +116,7 @@ def _still_unfinished(existing: Existing, draft: Draft) -> list[str]:
 # --- an existing manifest -------------------------------------------------------------------------
 
 
-def _edited(text: str, existing: Existing, draft: Draft, names: TreeNames) -> str:
+def _edited(text: str, existing: Existing, draft: Draft) -> str:
     editor = TextEditor(text)
     for extended in draft.extended:
         if extended.extension.is_change:
@@ -137,12 +129,6 @@ def _edited(text: str, existing: Existing, draft: Draft, names: TreeNames) -> st
     added = [each for each in draft.added if each.name not in existing.unfinished]
     if added or (problems and existing.functions):
         _append(editor, added, problems)
-    if names.new:
-        trees = editor.value(editor.root, "trees")
-        for name, spec in names.new.items() if isinstance(trees, yaml.MappingNode) else ():
-            editor.add_entry(trees, name, spec)
-        if not isinstance(trees, yaml.MappingNode):
-            editor.add_entry(editor.root, "trees", names.new)
     return editor.result()
 
 

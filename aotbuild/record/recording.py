@@ -116,8 +116,7 @@ class RecordedArgument:
 
     Attributes:
         name: The name of its parameter.
-        tree: The description of its tree, as `format.tree`, with `format.constructions` in it; None
-            if it has none. `without_constructions` returns what another process compares.
+        tree: The description of its tree, as `format.tree`; None if it has none.
         leaves: The avals of its leaves, in order.
         shardings: For each leaf its PartitionSpec as the manifest has it, and None for one that is
             on one device; empty if all are.

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 from aotbuild.format.canonical import canonical_json
-from aotbuild.format.constructions import without_constructions
 from aotbuild.format.tree import Tree
 from aotbuild.format.values import decode, shown
 from aotbuild.format.words import SHOWN
@@ -106,7 +105,7 @@ def seen_of(call: RecordedCall, tally: Tally) -> Seen:
         value, problem = _static(data)
         problems += [f"the static argument {name} is {problem}"] if problem else []
         statics.append((name, value))
-    trees = tuple(without_constructions(argument.tree) for argument in call.arguments)
+    trees = tuple(argument.tree for argument in call.arguments)
     return Seen(call, trees, tuple(sorted(statics)), tally, tuple(dict.fromkeys(problems)))
 
 

@@ -18,7 +18,6 @@ from aotbuild.format.wrap import Wrap, is_marker
 from aotbuild.manifest import (
     ArgSpec,
     DictSpec,
-    FileSpec,
     LeafSpec,
     LikeSpec,
     ListSpec,
@@ -27,7 +26,6 @@ from aotbuild.manifest import (
 )
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import Deferred, structure_of
-from aotbuild.worker.file_trees import file_tree
 from aotbuild.worker.like import Dims, like_tree
 from aotbuild.worker.returned import Reference, why_not
 
@@ -49,9 +47,6 @@ def make_avals(
             return _leaf(spec, role, symbolic)
         case LikeSpec():
             return like_tree(spec, role, symbolic, wrap)
-        case FileSpec(leaves=leaves):
-            avals = [_leaf(leaf, f"{role}: leaf {i}", symbolic) for i, leaf in enumerate(leaves)]
-            return file_tree(spec, role, avals, wrap)
         case ListSpec(items):
             return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):

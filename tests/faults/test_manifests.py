@@ -142,22 +142,6 @@ def test_signatures_of_one_function(name: str) -> None:
     assert "signatures; at most 100000 are built for a function" in found
 
 
-def test_trees_of_trees() -> None:
-    """Each line doubles what the next one has."""
-    lines = "".join(f"  t{n}: [{{tree: t{n + 1}}}, {{tree: t{n + 1}}}]\n" for n in range(40))
-    function = "functions: {f: {call: 'm:f', args: [x: {tree: t0}]}}"
-    text = f"version: 1\npackage: p\ntrees:\n{lines}  t40: 'f32[1]'\n{function}\n"
-    assert "a tree of 131,071 parts; at most 100,000 are possible" in refusal(text)
-
-
-def test_a_large_tree_that_is_used_often() -> None:
-    lines = "".join(f"  t{n}: [{{tree: t{n + 1}}}, {{tree: t{n + 1}}}]\n" for n in range(15))
-    uses = ", ".join(f"x{n}: {{tree: t0}}" for n in range(30))
-    function = f"functions: {{f: {{call: 'm:f', args: [{uses}]}}}}"
-    text = f"version: 1\npackage: p\ntrees:\n{lines}  t15: 'f32[1]'\n{function}\n"
-    assert "have more than 1,000,000 parts in all" in refusal(text)
-
-
 @pytest.mark.cause(28)
 def test_units_of_all_functions() -> None:
     sizes = f"dims: {{n: [{listed(300)}], m: [{listed(300)}]}}"
@@ -281,25 +265,6 @@ def test_much_of_what_is_possible(options: str) -> None:
 
 
 # --- names ---------------------------------------------------------------------------------------
-
-
-def chain(count: int) -> str:
-    """Return a manifest with so many trees, each of which names the next."""
-    rows = [f"  t{number}: {{tree: t{number + 1}}}\n" for number in range(count - 1)]
-    trees = "".join([*rows, f"  t{count - 1}: 'f32[]'\n"])
-    return f"{HEAD}trees:\n{trees}functions:\n  f: {{call: 'm:f', args: [x: {{tree: t0}}]}}\n"
-
-
-@pytest.mark.parametrize("is_reversed", [False, True], ids=["outermost first", "innermost first"])
-@pytest.mark.parametrize("count", [64, 65, 200, 5000])
-def test_a_chain_of_trees(count: int, is_reversed: bool) -> None:
-    lines = chain(count).splitlines(keepends=True)
-    rows = lines[3 : 3 + count]
-    text = "".join([*lines[:3], *(rows[::-1] if is_reversed else rows), *lines[3 + count :]])
-    if count <= 64:
-        assert parse_manifest(text).functions
-    else:
-        assert "a chain of more than 64 trees" in refusal(text)
 
 
 @pytest.mark.parametrize("arguments", [["plan"], ["build", "--in-place"]], ids=["plan", "build"])

@@ -27,14 +27,14 @@ def TestOneInput(data: bytes) -> None:
     except UnicodeDecodeError:
         return
     try:
-        manifest = parse_manifest(text, "aot.yaml", {})
+        manifest = parse_manifest(text, "aot.yaml")
     except ManifestError as err:
         check_problems(err)
     else:
         check_plan(manifest)
     # The way of `aotbuild record`, which adds to manifests that may be unfinished.
     try:
-        existing.read_existing(text, Path("aot.yaml"), {})
+        existing.read_existing(text, Path("aot.yaml"))
     except (ManifestError, ProjectError) as err:
         str(err).encode("utf-8", "backslashreplace")
 

@@ -154,14 +154,6 @@ def tuning_results() -> Seeds:
     yield "entries", f"entries {{ {key} {value} }}\n".encode()
 
 
-def tree_file() -> Seeds:
-    made = ["3.11", {"name": "m:f"}, {"call": [{"name": "m:C"}, [["x", 1]]]}]
-    state = ["dict", ["w", "b"], "*", ["node", "m:N", {"tuple": [1, {"made": made}]}, "*"]]
-    found = {"state": {"leaves": ["f32[batch, 8]", "~i32[]"], "tree": state}}
-    found["pair"] = {"leaves": ["f32[]"], "tree": ["tuple", "*", ["none"]]}
-    yield "two", json.dumps({"version": 1, "trees": found}, indent=1).encode()
-
-
 def spellings() -> Seeds:
     texts = ["f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4", "3/8"]
     texts += [

@@ -30,7 +30,6 @@ MANIFEST = SMALL.replace(
     "[cpu, {portable: {platforms: [cpu]}}, {cpu: {isa: [x86-64-v3, x86-64-v4]}}]",
 )
 MANIFEST += """fallback: none
-trees: {state: {params: "f32[4]"}}
 defaults: {config: {jax_enable_x64: false}}
 """
 PADDED = """\

@@ -173,8 +173,6 @@ class TestTrees:
         [
             ("{dict: 'f32[2]'}", "x.dict: expected a map of specs, found the text 'f32[2]'"),
             ("{tuple: {}}", "x.tuple: expected a list of specs, found an empty map"),
-            ("{tree: p, a: null}", ("x: 'tree' must be the only key; a dict pytree with such keys "
-             "is written {dict: {…}}")),
             ("{tuple: [], a: null}", ("x: 'tuple' must be the only key; a dict pytree with such "
              "keys is written {dict: {…}}")),
             ("{1: 'f32[2]'}", "x: the key of a dict pytree is text, found the number 1; quote it"),

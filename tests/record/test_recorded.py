@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from support.recordings import Call, argument, call, recording
 
 from aotbuild.errors import ProjectError
 from aotbuild.format.canonical import canonical_json
-from aotbuild.format.constructions import without_constructions
-from aotbuild.manifest import Function, load_manifest, parse_manifest
+from aotbuild.manifest import Function, parse_manifest
 from aotbuild.record.recorded import (
     NothingToCompile,
     Proposal,
@@ -144,16 +142,6 @@ def test_arguments_after_one_that_is_left_out_go_by_name() -> None:
     assert ([*found.positional], [*found.kwargs]) == (["a"], ["c"])
 
 
-def test_large_trees_are_shared() -> None:
-    keys = [f"layer_{n}" for n in range(9)]
-    params = argument("params", *["f32[4]"] * 9, tree=["dict", keys, *["*"] * 9])
-    found = proposed(
-        recording({"m:f": [call(params)], "m:g": [call(params, argument("x", "f32[]"))]})
-    )
-    assert found.text.count("layer_8") == 1
-    assert found.text.count("params: {tree: params}") == 2
-
-
 def test_a_named_global_stands_for_its_tree() -> None:
     node = argument("s", "f32[4]", tree=["namedtuple", "m:S", "*"], like="m:state")
     small = argument("x", "f32[4]", like="m:x")
@@ -162,19 +150,13 @@ def test_a_named_global_stands_for_its_tree() -> None:
     assert "- x: f32[4]" in found.text
 
 
-def test_other_nodes_go_into_the_file_of_trees(tmp_path: Path) -> None:
-    def step(batch: int) -> Call:
-        tree = ["namedtuple", "optax:State", "*", ["node", "m:T", {"tuple": ["a"]}, "*"]]
-        return call(argument("state", f"f32[{batch},4]", "i32[]", tree=tree))
-
-    path = tmp_path / "aot.yaml"
-    found = recording({"m:step": [step(1), step(8)], "m:other": [step(1), step(8)]})
-    written = write(update_manifest(found, path))
-    names = ["aot.trees.json", "aot.yaml", "aotbuild.schema.json"]
-    assert [each.name for each in written] == names
-    assert json.loads(written[0].read_text())["trees"].keys() == {"state"}
-    assert load_manifest(path).functions["step"].dims == {"batch": (1, 8)}
-    assert not update_manifest(found, path).is_change
+def test_other_nodes_are_comments(tmp_path: Path) -> None:
+    tree = ["namedtuple", "optax:State", "*", ["node", "m:T", {"tuple": ["a"]}, "*"]]
+    step = call(argument("state", "f32[1,4]", "i32[]", tree=tree))
+    good = call(argument("x", "f32[2]"))
+    found = proposed(recording({"m:good": [good], "m:step": [step]}))
+    assert "# step is not compiled: args.0.state: TODO is left here; write its spec" in found.text
+    assert "#     - state: TODO" in found.text
 
 
 def test_what_no_manifest_can_name_is_told_with_its_line() -> None:
@@ -320,7 +302,7 @@ AVALS = st.one_of(
     st.builds("i32[{}]".format, SIZES),
     st.sampled_from(["~f32[]", "key<fry>[]"]),
 )
-TREES = [["list", "*", "*"], ["dict", ["a", "shape"], "*", "*"], ["namedtuple", "m:T", "*", "*"]]
+TREES = [["list", "*", "*"], ["dict", ["a", "shape"], "*", "*"]]
 ARGUMENTS = st.one_of(
     st.builds(lambda aval: ("*", (aval,)), AVALS),
     st.builds(lambda tree, *avals: (tree, avals), st.sampled_from(TREES), AVALS, AVALS),
@@ -344,10 +326,8 @@ def test_all_calls_are_in_the_manifest_and_no_others(calls: list[Any], most: int
     ]
     found = recording({"m:f": made})
     proposal = proposed(found, max_buckets=most + 4)
-    files = {"aot.trees.json": proposal.trees}
-    read = parse_manifest(proposal.text, files=files).functions
+    read = parse_manifest(proposal.text).functions
     # The proposal itself proves that each call is covered; here, that nothing else is compiled.
     assert sum(map(signatures_of, read.values())) == len(found.calls)
     assert "# f is not" not in proposal.text
-    assert all(without_constructions(tree.tree) for tree in proposal.trees.values())
     assert canonical_json(proposal.to_json())

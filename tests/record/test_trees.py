@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import threading
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 from aotbuild.format.aval import Aval
-from aotbuild.format.constructions import MADE, without_constructions
 from aotbuild.format.tree import describe, register_markers
 from aotbuild.format.wrap import FilterJit
 from aotbuild.record.global_names import GlobalNames
@@ -38,26 +36,9 @@ class State:
         return cls(*children, *aux)
 
 
-class Pair(NamedTuple):
-    one: Any
-    other: Any
-
-
 class Opaque:
     def __reduce__(self) -> Any:
         raise TypeError("not this one")
-
-
-def scaled(rate: float) -> Any:
-    return lambda x: rate * x
-
-
-TENTH = scaled(0.1)
-PAIR = Pair(scaled(2.0), scaled(3.0))
-
-
-class Rates:
-    slow = scaled(0.01)
 
 
 def test_avals_are_those_of_a_call() -> None:
@@ -69,54 +50,10 @@ def test_avals_are_those_of_a_call() -> None:
     assert problem == ""
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [(TENTH, "TENTH"), (PAIR.other, "PAIR.other"), (Rates.slow, "Rates.slow")],
-)
-def test_what_a_module_has_is_named(value: Any, name: str) -> None:
-    tree, _, problem = describe_argument(State(jnp.ones(2), value))
-    assert tree is not None
-    assert tree[2]["tuple"][0][MADE][2] == {"name": f"{__name__}:{name}"}
-    assert problem == ""
-    assert without_constructions(tree) == describe(jax.tree.structure(State(1, value)))
-
-
-def test_what_no_module_has_is_taken_apart() -> None:
-    tree, _, problem = describe_argument([State(jnp.ones(2), scaled(0.5), scaled(7.0))])
-    assert tree is not None
-    found = [item[MADE][2]["function"][-1] for item in tree[1][2]["tuple"]]
-    assert found == [[["rate", 0.5]], [["rate", 7.0]]]
-    assert problem == ""
-
-
 def test_a_problem_says_where_what_and_what_to_do() -> None:
     _, _, problem = describe_argument({"a": [State(1, Opaque())], "b": 2})
     assert f"['a'][0]: a {__name__}.State: .step: a {__name__}.Opaque keeps its state" in problem
     assert problem.endswith(LIKE)
-    held = scaled(threading.Lock())
-    _, leaves, problem = describe_argument({"b": [State(1, 2, held)]})
-    assert problem.startswith(f"['b'][0]: a {__name__}.State: .rate: nothing says")
-    assert leaves == (Aval((), "int32", weak_type=True),)
-    assert problem.endswith(LIKE)
-
-
-def test_a_problem_of_the_first_field_or_inside_of_a_treedef() -> None:
-    held = scaled(threading.Lock())
-    _, _, problem = describe_argument([1, State(1, held, 2)])
-    assert problem.startswith(f"[1]: a {__name__}.State: .step: nothing says")
-    inner = jax.tree.structure([State(1, held, 2)])
-    _, _, problem = describe_argument([1, State(1, 2, (inner, 3))])
-    assert problem.startswith(f"[1]: a {__name__}.State: .rate: nothing says")
-
-
-def test_what_is_in_the_program_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pair, "__module__", "__main__")
-    monkeypatch.setattr(sys.modules["__main__"], "Pair", Pair, raising=False)
-    tree, _, problem = describe_argument([Pair(1, 2)])
-    assert tree == ["list", ["namedtuple", "__main__:Pair", "*", "*"]]
-    assert problem.startswith("[0]: a __main__.Pair: __main__:Pair is in the program itself; move")
-    _, _, problem = describe_argument(State(1, Pair))
-    assert "__main__:Pair is in the program itself" in problem
 
 
 def test_what_is_no_argument_of_jit() -> None:

@@ -152,14 +152,6 @@ def test_what_like_names_is_taken_for_what_was_passed(tmp_path: Path) -> None:
     found = updated(tmp_path, before, *calls)
     assert found.text == before.replace("[1]", "[1, 2]")
     assert "  taken to be what was passed: m:p" in found.lines
-    # Another tree is not the same.
-    calls.append(call(argument("p", "i32[4]", tree=tree), argument("x", "f32[2]")))
-    assert len(parse_manifest_of(updated(tmp_path, before, *calls))) == 2
-
-
-def parse_manifest_of(found: Proposal) -> list[str]:
-    files = {"aot.trees.json": found.trees}
-    return [*parse_manifest(found.text, files=files).functions]
 
 
 @pytest.mark.parametrize(
@@ -216,19 +208,8 @@ def test_other_styles(tmp_path: Path, before: str) -> None:
     found = update_manifest(recording({"m:f": [call(state)], "m:h": [x(2)]}), path)
     model = parse_manifest(found.text)
     assert [*model.functions] == ["g", "f", "h"]
-    assert [*model.trees] == ["s"]
     rest = iter(found.text)
     assert all(char in rest for char in before)
-
-
-def test_trees_of_the_manifest_are_used(tmp_path: Path) -> None:
-    leaves = ", ".join(["'f32[ 2 ]'", *["'f32[2]'"] * 8])
-    uses = "g: {call: 'm:g', args: [{s: {tree: state}}]}"
-    before = f"{HEAD}trees:\n  state: [{leaves}]\nfunctions:\n  {uses}\n"
-    state = argument("s", *["f32[2]"] * 9, tree=["list", *["*"] * 9])
-    found = updated(tmp_path, before, call(state))
-    assert found.text.startswith(before)
-    assert found.text.endswith("      - s: {tree: state}\n")
 
 
 def test_what_cannot_be_edited_is_told_and_stays(tmp_path: Path) -> None:

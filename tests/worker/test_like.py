@@ -147,8 +147,6 @@ version: 1
 package: proj
 targets: [cpu, portable]
 defaults: {verify: {golden: never}}
-trees:
-  near: {like: "proj.m:neighbors", dims: [batch], like_run: true}
 functions:
   use:
     call: proj.m:use
@@ -159,7 +157,9 @@ functions:
     static: {mode: [whole, row], sizes: [[4, 5]]}
   count:
     call: proj.m:count
-    args: [near: {tree: near}, again: {tree: near}]
+    args:
+      - near: {like: "proj.m:neighbors", dims: [batch], like_run: true}
+      - again: {like: "proj.m:neighbors", dims: [batch], like_run: true}
     dims: {batch: [2, 3]}
   shift:
     call: proj.m:shift
