@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from aotbuild.cli import github
 from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, Group, UsageError, add_commands
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
-from aotbuild.cli.ending import ended_early, put
-from aotbuild.cli.exit_codes import (
-    INTERNAL,
-    OK,
-    USAGE,
-    code_of,
-    missing_extra,
-)
+from aotbuild.cli.exit_codes import INTERNAL, MEANINGS, OK, USAGE, code_of, missing_extra
 from aotbuild.cli.init import init
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.lock import lock
-from aotbuild.cli.markdown import Markdown
 from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document, say
 from aotbuild.cli.plan import plan
@@ -36,16 +25,18 @@ from aotbuild.cli.record import record
 from aotbuild.cli.schema import schema
 from aotbuild.cli.split import split
 from aotbuild.cli.store import STORE
+from aotbuild.cli.streams import put
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
-from aotbuild.report.words import os_error_text
+from aotbuild.format.printing import os_error_text
 
-_BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
-_INSPECTING = (inspect, diff, doctor, verify)
-_RELEASING = (split, merge)
-COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
-
+COMMANDS: tuple[Command | Group, ...] = (
+    *(init, record, plan, build, lock, tune),
+    *(inspect, doctor, verify, diff, split, merge),
+    *(STORE, schema),
+)
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."
+_EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:<4} {text}" for code, text in MEANINGS.items())
 
 
 class _Version(argparse.Action):
@@ -57,23 +48,10 @@ class _Version(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that also tells CI of wrong arguments, and raises OSError if help is not written."""
-
-    def error(self, message: str) -> NoReturn:
-        tell_usage(self.prog, message)
-        super().error(_no_commands(message))
+    """A parser that raises OSError if help is not written."""
 
     def _print_message(self, message: str, file: Any = None) -> None:
         put(file or sys.stderr, message)
-
-
-def tell_usage(title: str, message: str) -> None:
-    """Let CI show that a command was called with wrong arguments."""
-    summary = Markdown()
-    summary.line(message)
-    found = [github.Annotation("error", message)]
-    is_summarized = title.rpartition(" ")[2] in github.SUMMARIZED
-    github.tell(title, found, summary if is_summarized else None, say, os.environ)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -82,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
-    parser = _Parser("aotbuild", description=_DESCRIPTION, **shape)
+    parser = _Parser("aotbuild", description=_DESCRIPTION, epilog=_EXIT_CODES, **shape)
     parser.add_argument(
         "--version",
         action=_Version,
@@ -102,43 +80,40 @@ def run(arguments: Sequence[str]) -> int:
     try:
         given = vars(make_parser().parse_args(arguments))
     except OSError as err:  # that prints the help, too
-        return _fail(Output(), err, None)
+        return _fail(Output(), err)
     command, parser = given.pop("command"), given.pop("parser")
-    output, manifest = Output(), given.get("manifest")
+    output = Output(given.pop("as_json", False))
     try:
         code = command.run(output, **given) or OK
         output.finish(None)
     except UsageError as err:
-        tell_usage(parser.prog, str(err))
-        parser.exit(USAGE, f"{parser.prog}: error: {_no_commands(str(err))}\n")
-    except (Exception, KeyboardInterrupt) as err:
-        if missing_extra(err):
-            raise
-        code = _fail(output, err, manifest)
-    summary = output.markdown if command.name in github.SUMMARIZED else None
-    github.tell(f"aotbuild {command.name}", output.annotations, summary, say, os.environ)
+        parser.exit(USAGE, f"{parser.prog}: error: {err}\n")
+    except (Exception, KeyboardInterrupt) as err:  # noqa: BLE001 (it becomes an exit code)
+        return _fail(output, err)
     return code
 
 
-def _fail(output: Output, error: BaseException, manifest: Path | None) -> int:
-    code, message = code_of(error), _message(error)
+def _fail(output: Output, error: BaseException) -> int:
+    missing = missing_extra(error)
+    code = USAGE if missing else code_of(error)
+    message = _message(error, missing)
     if os.environ.get("AOTBUILD_DEBUG") == "1":
         sys.stderr.write("".join(traceback.format_exception(error)))
-    say(_no_commands(message))
+    say(message)
     try:
         output.finish(error_document(error, code, message))
     except OSError as err:  # what failed first decides the exit code
         say(f"{err.filename}: {err.strerror}")
-    output.markdown.line(message)
-    output.annotations += github.of_error(error, message, manifest)
     return code
 
 
-def _message(error: BaseException) -> str:
-    code = code_of(error)
+def _message(error: BaseException, missing: tuple[str, str] | None) -> str:
+    if missing:
+        name, install = missing
+        return f"aotbuild: this command needs {name}, which is not installed; install {install}"
     if isinstance(error, KeyboardInterrupt):
-        return ended_early(error)[1]
-    if code == INTERNAL:
+        return "interrupted; nothing is half-written"
+    if code_of(error) == INTERNAL:
         return (
             f"unexpected error, please report it: {type(error).__name__}: {error}\n"
             "AOTBUILD_DEBUG=1 shows where it happened."
@@ -150,8 +125,3 @@ def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return os_error_text(error)
     return str(error)
-
-
-def _no_commands(message: str) -> str:
-    """Return a message without lines that GitHub would take for a command, as of a file's name."""
-    return re.sub(r"(^|[\r\n])(\s*)::", r"\1\2\\x3a\\x3a", message)

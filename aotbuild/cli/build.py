@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import (
-    UsageError,
-    argument,
-    command,
-    flag,
-    new_folder,
-    whole_number,
-)
-from aotbuild.cli.exit_codes import PARTIAL
-from aotbuild.cli.github import of_failures
+from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
+from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
-from aotbuild.cli.project import PROJECT, check_replaceable
+from aotbuild.cli.project import PROJECT, check_replaceable, plan_document, unit_document
 from aotbuild.errors import BuildError
+from aotbuild.format.printing import bytes_text, count_text, printable
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
     from aotbuild.build.project import Project
+    from aotbuild.build.unit_progress import UnitState
+
+_HEADERS = ("function", "signature", "target", "size", "flops", "tuned")
 
 
 @command(
@@ -50,112 +45,64 @@ if TYPE_CHECKING:
     argument(
         "--executor",
         metavar="WHERE",
-        help="Where they work: local, or the workers of a Dask cluster: dask://HOST:PORT. Default: "
-        "AOTBUILD_EXECUTOR, or local.",
-    ),
-    argument(
-        "--memory",
-        choices=["refuse", "warn"],
-        help="What a unit that needs more memory than its device has does. Default: the "
-        "manifest's.",
-    ),
-    flag(
-        "--keep-going",
-        help="Leave out the units that fail, and exit with 10. Without it, nothing is written "
-        "then.",
+        help="Where they work: local, or dask://HOST:PORT. Default: AOTBUILD_EXECUTOR, or local.",
     ),
     flag(
         "--fresh",
-        help="Trace every function, even if nothing has changed since an earlier build. The store "
+        help="Trace every function, also if nothing changed since an earlier build. The store "
         "still has their executables.",
     ),
     flag(
         "--check",
-        help="Build nothing. Say whether the folder is what a build would write, and exit with 11 "
-        "if it is not.",
-    ),
-    flag(
-        "--check-reproducible",
-        help="Write nothing. Build everything twice without the store, say what differs, and exit "
-        "with 12 if anything does.",
+        help="Build nothing. Say whether the folder is what a build would write, and exit with "
+        f"{FAILED} if it is not.",
     ),
 )
 def build(
     output: Output,
     manifest: Path,
     root: Path | None,
-    as_json: bool,
     out: Path | None,
     in_place: bool,
     jobs: int | None,
     executor: str | None,
-    memory: str | None,
-    keep_going: bool,
     fresh: bool,
     check: bool,
-    check_reproducible: bool,
 ) -> int | None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     from aotbuild.build.project import open_project
 
-    output.as_json = as_json
-    whole = {
-        "--in-place": in_place,
-        "--check": check,
-        "--check-reproducible": check_reproducible,
-    }
     if out is not None and in_place:
         msg = "--out and --in-place exclude each other"
         raise UsageError(msg)
-    if check_reproducible:
-        _refuse("--check-reproducible", {"--out": out, **whole, "--keep-going": keep_going})
-    project = _with_memory(open_project(manifest, root, say), memory)
-    if check_reproducible:
-        from aotbuild.cli import reproducible
-
-        return reproducible.check_reproducible(output, project, jobs, executor)
+    project = open_project(manifest, root, say)
     folder = _folder(project, out, in_place)
-    from aotbuild.cli import built
-
     if check:
-        return built.print_check(output, project, folder)
+        return _check(output, project, folder)
     check_replaceable(folder)
-    output.document.update(built.document(project, folder))
     started = monotonic()
-    package = _compile(
-        *(output, project, folder, jobs, executor),
-        keep_going=keep_going,
-        fresh=fresh,
-    )
-    built.fill(output.document, package)
-    built.print_package(output, package, monotonic() - started)
-    if package.left_out:
-        say(package.left_out)
-        output.markdown.line(package.left_out)
-        output.annotations += of_failures("warning", package.failures, manifest)
-        return PARTIAL
+    package = _compile(output, project, folder, jobs, executor, fresh=fresh)
+    _print(output, package, monotonic() - started)
     return None
-
-
-def _with_memory(project: Project, memory: str | None) -> Project:
-    """Return the project with `memory:` of its manifest replaced, if `memory` is given."""
-    plan = project.plan
-    manifest = plan.manifest.model_copy(update={"memory": memory or plan.manifest.memory})
-    return replace(project, plan=replace(plan, manifest=manifest))
-
-
-def _refuse(option: str, others: Mapping[str, Any]) -> None:
-    """Refuse an option beside any of the others that is given."""
-    for name, value in others.items():
-        if value and name != option:
-            msg = f"{option} and {name} exclude each other"
-            raise UsageError(msg)
 
 
 def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     if in_place:
         return project.sources.import_root / project.sources.artifacts
     return out or Path("build", "aot", project.sources.artifacts)
+
+
+def _check(output: Output, project: Project, folder: Path) -> int | None:
+    """Print whether a folder is what a build would write, and why not; return the exit code."""
+    from aotbuild.build.check import out_of_date
+
+    reasons = out_of_date(project.plan, project.sources, folder)
+    output.document.update(folder=str(folder), up_to_date=not reasons, reasons=reasons)
+    for reason in reasons:
+        output.text(printable(reason))
+    state = "is out of date: build it again" if reasons else "is up to date"
+    output.text(f"{folder} {state}")
+    return FAILED if reasons else None
 
 
 def _compile(
@@ -165,29 +112,86 @@ def _compile(
     jobs: int | None,
     executor: str | None,
     *,
-    keep_going: bool,
     fresh: bool,
 ) -> Package:
     from aotbuild.build.pack import build_package
-    from aotbuild.build.references import read_references
     from aotbuild.build.unit_progress import tracked
-    from aotbuild.cli.built import unit_state
-    from aotbuild.toolchains.environments import make_environments
 
     plan = project.plan
-    if not keep_going:
-        read_references(plan.manifest, project.sources).refuse_missing()
-    make_environments(plan.environment.toolchains, say)
+    output.document.update(plan_document(project), folder=str(folder))
+    project.prepare(say)
     with tracked(plan.units, say) as tracker:
         try:
-            return build_package(
-                *(project.plan, project.sources, folder, tracker, jobs),
-                keep_going=keep_going,
-                executor=executor,
-                fresh=fresh,
+            package = build_package(
+                plan, project.sources, folder, tracker, jobs, executor=executor, fresh=fresh
             )
         except BuildError as err:
             output.document["failures"] = [vars(failure) for failure in err.failures]
             raise
         finally:
-            output.document["units"] = [unit_state(state) for state in tracker.states]
+            output.document["units"] = [_unit_state(state) for state in tracker.states]
+    _fill(output.document, package)
+    return package
+
+
+def _unit_state(state: UnitState) -> dict[str, Any]:
+    return {
+        **unit_document(state.unit),
+        "state": state.state,
+        "seconds": state.seconds,
+        "size": state.size,
+        "stored": state.stored,
+    }
+
+
+def _fill(document: dict[str, Any], package: Package) -> None:
+    """Complete the document of a build with what it made."""
+    document.update(
+        size=package.size,
+        notes=_notes(package),
+        store=asdict(package.store),
+        origins=asdict(package.origins),
+    )
+    records = dict(zip(map(str, package.plan.units), package.records, strict=True))
+    # Without units of `feedback:` that have the signature of another one.
+    document["units"] = [unit for unit in document["units"] if unit["label"] in records]
+    for unit in document["units"]:
+        record = records[unit["label"]]
+        unit.update(kind=record.blob.kind, sha256=record.blob.sha256, analysis=record.analysis)
+
+
+def _print(output: Output, package: Package, seconds: float) -> None:
+    from aotbuild.build.plan import after_feedback
+    from aotbuild.build.unit_progress import origins, summary
+    from aotbuild.report.text import choices_of
+    from aotbuild.report.words import flops
+
+    pairs = zip(package.plan.units, package.records, strict=True)
+    rows = [
+        (
+            unit.name,
+            f"{unit.values_label}{after_feedback(unit.fed_back)}".strip() or "-",
+            f"{unit.target}{unit.suffix}",
+            bytes_text(record.blob.size),
+            count_text(flops(record)),
+            choices_of(record)[0],
+        )
+        for unit, record in pairs
+    ]
+    # Only compilers for devices that may be absent choose without measuring.
+    columns = 6 if any(row[-1] != "-" for row in rows) else 5
+    output.table(_HEADERS[:columns], [row[:columns] for row in rows])
+    output.text()
+    for line in (*origins(package), summary(package, seconds)):
+        output.text(line)
+    output.text(f"written to {package.folder}")
+    for note in _notes(package):
+        output.text(f"note: {note}")
+
+
+def _notes(package: Package) -> list[str]:
+    from aotbuild.build.size import compressed_size, size_note
+
+    size = compressed_size(package.files())
+    note = size_note(size, "compressed, what was built", package.size_remedy)
+    return [*package.notes, *([note] if note else [])]

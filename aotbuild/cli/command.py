@@ -32,7 +32,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, a line for the list of all, its arguments, and what it does."""
+    """A command: its name, a line for the list of all, its arguments, and what it does.
+
+    Each has `--json`, which its `Output` obeys.
+    """
 
     name: str
     summary: str
@@ -47,7 +50,7 @@ class Command:
 
     def fill(self, parser: argparse.ArgumentParser, _: Mapping[str, Any]) -> None:
         """Add the arguments to the parser of this command."""
-        for argument in self.arguments:
+        for argument in (*self.arguments, JSON):
             parser.add_argument(*argument.names, **argument.settings)
         parser.set_defaults(command=self, parser=parser)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import JSON, argument, command, whole_number
-from aotbuild.cli.exit_codes import UNUSABLE
+from aotbuild.cli.command import argument, command, whole_number
+from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, align, write_bytes
 from aotbuild.format.target import HOST
 from aotbuild.report.words import printable
@@ -37,9 +37,8 @@ _REMEDY = (
         help="Print the preset of this machine's GPU number N (default 0) as YAML, and nothing "
         "else.",
     ),
-    JSON,
 )
-def doctor(output: Output, place: str | None, number: int | None, as_json: bool) -> int | None:
+def doctor(output: Output, place: str | None, number: int | None) -> int | None:
     """Print the facts of this host that decide what runs; with PLACE, a verdict on each record.
 
     PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
@@ -47,7 +46,6 @@ def doctor(output: Output, place: str | None, number: int | None, as_json: bool)
     """
     from aotbuild.verify.diagnosis import diagnose, gather
 
-    output.as_json = as_json
     if number is not None:
         _describe(output, number)
         return None
@@ -59,7 +57,7 @@ def doctor(output: Output, place: str | None, number: int | None, as_json: bool)
     diagnosis = diagnose(place, facts.host)
     output.document.update(_package_document(diagnosis, facts))
     _print_package(output, diagnosis, facts)
-    return UNUSABLE if diagnosis.unusable or facts.problem else None
+    return FAILED if diagnosis.unusable or facts.problem else None
 
 
 def _describe(output: Output, number: int) -> None:

@@ -1,68 +1,51 @@
-"""Exit codes: they are public, so a number never changes its meaning."""
+"""Exit codes: the same for all commands, so that scripts can rely on them."""
 
 from __future__ import annotations
 
-from aotbuild.build.interrupts import Terminated
-from aotbuild.cli.ending import INTERRUPTED, TERMINATED
 from aotbuild.errors import (
+    AotbuildError,
     BuildError,
-    CompanionMismatch,
-    DamagedBlob,
-    InvalidCallLog,
-    InvalidIndex,
     ManifestError,
-    NoArtifacts,
     NoGpu,
-    PackageNotFound,
     PlanError,
     ProjectError,
-    StageNotKept,
-    StagesNotFound,
-    UnsupportedFormat,
-    WheelRefused,
 )
 
 OK = 0
 INTERNAL = 1
 USAGE = 2
 MANIFEST = 3
-PLAN = 4
-BUILD = 5
+BUILD = 4
+FAILED = 5
 FILES = 6
-PACKAGE = 7
-UNUSABLE = 8
-VERIFY = 9
-PARTIAL = 10
-STALE = 11
-NOT_REPRODUCIBLE = 12
-STORE_DAMAGED = 14
+INTERRUPTED = 130
+
+# What `aotbuild --help` says of them.
+MEANINGS = {
+    OK: "done",
+    INTERNAL: "an unexpected error; please report it",
+    USAGE: "wrong arguments, or a package that the command needs is not installed",
+    MANIFEST: "the manifest, or what it asks for in this project, cannot be built",
+    BUILD: "a unit failed to trace, compile or tune",
+    FAILED: "what was checked is not so: verify, doctor, diff --exit-code, --check",
+    FILES: "a file, wheel or package is missing, damaged, or cannot be written",
+    INTERRUPTED: "interrupted by a signal; nothing is half-written",
+}
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
     {"jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "tomlkit", "yaml"}
 )
-# The commands that read arrays of weights need it; jaxlib brings it.
-_ARRAYS = "numpy"
 
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (ManifestError, MANIFEST),
-    (PlanError, PLAN),
-    (ProjectError, PLAN),
+    (PlanError, MANIFEST),
+    (ProjectError, MANIFEST),
     (BuildError, BUILD),
-    (NoGpu, UNUSABLE),
-    (PackageNotFound, PACKAGE),
-    (NoArtifacts, PACKAGE),
-    (InvalidIndex, PACKAGE),
-    (UnsupportedFormat, PACKAGE),
-    (DamagedBlob, PACKAGE),
-    (CompanionMismatch, PACKAGE),
-    (WheelRefused, PACKAGE),
-    (StageNotKept, PACKAGE),
-    (StagesNotFound, PACKAGE),
-    (InvalidCallLog, FILES),
+    (NoGpu, FAILED),
+    (AotbuildError, FILES),
     (OSError, FILES),
     (MemoryError, FILES),
-    (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )
 
@@ -77,6 +60,6 @@ def missing_extra(error: BaseException) -> tuple[str, str] | None:
     if not isinstance(error, ModuleNotFoundError):
         return None
     package = (error.name or "").partition(".")[0]
-    if package == _ARRAYS:
+    if package == "numpy":  # jaxlib brings it
         return package, package
     return (package, "aotbuild[build]") if package in _EXTRA else None

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import JSON, UsageError, argument, command, existing_folder, flag
+from aotbuild.cli.command import UsageError, argument, command, existing_folder, flag
 from aotbuild.cli.output import Output
 from aotbuild.report.words import plural
 
@@ -30,11 +30,8 @@ _HEADERS = ("function", "call", "jit", "todo")
     ),
     flag("--yes", help="Write without asking."),
     flag("--dry-run", help="Write nothing."),
-    JSON,
 )
-def init(
-    output: Output, modules: list[str], root: Path, yes: bool, dry_run: bool, as_json: bool
-) -> None:
+def init(output: Output, modules: list[str], root: Path, yes: bool, dry_run: bool) -> None:
     """Write aot.yaml with the jitted functions of each MODULE, and prepare pyproject.toml.
 
     Of a package, all modules are read. Nothing is imported: TODO stands where the source does not
@@ -44,7 +41,6 @@ def init(
     from aotbuild.record.files import write_changes
     from aotbuild.record.init import prepare_project
 
-    output.as_json = as_json
     if yes and dry_run:
         msg = "--yes writes, and --dry-run does not; leave one out"
         raise UsageError(msg)
@@ -52,7 +48,7 @@ def init(
     output.document.update(_document(found))
     _print(output, found)
     written: list[str] = []
-    if not dry_run and (yes or (not as_json and _agreed(found))):
+    if not dry_run and (yes or (not output.as_json and _agreed(found))):
         written = [path.name for path in write_changes(found.changes)]
     output.document["written"] = written
     for line in _ending(found, written):

@@ -28,7 +28,6 @@ def lock(
     output: Output,
     manifest: Path,
     root: Path | None,
-    as_json: bool,
     upgrade: bool,
     build_sources: bool,
     check: bool,
@@ -43,7 +42,6 @@ def lock(
     from aotbuild.toolchains.project import project_requirements
     from aotbuild.toolchains.resolve import check_locks, write_locks
 
-    output.as_json = as_json
     if upgrade and check:
         msg = "--upgrade and --check exclude each other"
         raise UsageError(msg)

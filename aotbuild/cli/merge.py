@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aotbuild.cli.command import JSON, UsageError, argument, command, existing_place, new_folder
+from aotbuild.cli.command import UsageError, argument, command, existing_place, new_folder
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import check_replaceable
 from aotbuild.cli.split import print_wheels
@@ -28,11 +28,8 @@ from aotbuild.report.words import bytes_text, plural, printable
         choices=["none", "portable", "jit"],
         help="What a call without an executable does, where the manifests do not agree on it.",
     ),
-    JSON,
 )
-def merge(
-    output: Output, built: list[Path], out: Path, fallback: str | None, as_json: bool
-) -> None:
+def merge(output: Output, built: list[Path], out: Path, fallback: str | None) -> None:
     """Write one wheel, or one _aot folder, with the executables of all that were BUILT: the same
     project, version and code, built on different machines, for different targets, or with different
     toolchains. A folder stands for the wheels in it, or for the one _aot folder below it.
@@ -43,7 +40,6 @@ def merge(
     """
     from aotbuild.wheels.merge import merge_folders, merge_wheels
 
-    output.as_json = as_json
     output.document["from"] = [str(place) for place in built]
     found = [file for place in built for file in _meant(place)]
     folders = [file for file in found if file.is_dir()]

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.ending import lost, put
-from aotbuild.cli.github import Annotation
-from aotbuild.cli.markdown import Markdown
+from aotbuild.cli.streams import lost, put
 from aotbuild.errors import BuildError, ManifestError, PlanError
 
 if TYPE_CHECKING:
@@ -21,36 +19,28 @@ JSON_VERSION = 1
 
 @dataclass
 class Output:
-    """The results of one command. With `--json`, stdout gets one document and nothing else.
-
-    `markdown` has what people get to read, also where it is not printed, as with `is_quiet`.
-    `annotations` is what CI shows of it.
-    """
+    """The results of one command. With `--json`, stdout gets one document and nothing else."""
 
     as_json: bool = False
-    is_quiet: bool = False
     document: dict[str, Any] = field(default_factory=dict)
-    markdown: Markdown = field(default_factory=Markdown)
-    annotations: list[Annotation] = field(default_factory=list)
 
     def finish(self, error: dict[str, Any] | None) -> None:
         """Print the document, if one was asked for; `error` says why the command failed."""
         if self.as_json:
-            write(pretty_json({"version": JSON_VERSION, "error": error, **self.document}))
+            document = {"version": JSON_VERSION, "error": error, **self.document}
+            write(json.dumps(document, indent=2, allow_nan=False))
 
     def text(self, line: str = "") -> None:
         """Print a line of the result for people."""
-        self.markdown.line(line)
-        if not self.as_json and not self.is_quiet:
+        if not self.as_json:
             write(line)
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table: drawn on a terminal, aligned plain text elsewhere."""
-        rows = [*rows]
-        self.markdown.table(headers, rows)
-        if self.as_json or self.is_quiet:
+        if self.as_json:
             return
-        console = make_console()
+        rows = [*rows]
+        console = _console()
         if console and console.is_terminal:
             _draw(console, headers, rows)
         else:
@@ -78,23 +68,6 @@ def say(line: str) -> None:
     put(sys.stderr, f"{line}\n", flush=True)
 
 
-def make_console(*, stderr: bool = False) -> Console | None:
-    """Return a console that prints text literally: `f32[8]` is not markup.
-
-    None where rich is not installed, as in an image that runs what others build.
-    """
-    try:
-        from rich.console import Console
-    except ModuleNotFoundError:
-        return None
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
-
-
-def pretty_json(value: Any) -> str:
-    """Return JSON: indented, in the given order, ASCII only."""
-    return json.dumps(value, indent=2, allow_nan=False)
-
-
 def error_document(error: BaseException, code: int, message: str) -> dict[str, Any]:
     """Return an error as data: the exit code, the type, the message, and every single cause."""
     document: dict[str, Any] = {"code": code, "type": type(error).__name__, "message": message}
@@ -110,6 +83,18 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(lines)
+
+
+def _console() -> Console | None:
+    """Return a console that prints text literally: `f32[8]` is not markup.
+
+    None where rich is not installed, as in an image that runs what others build.
+    """
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return None
+    return Console(markup=False, highlight=False, emoji=False)
 
 
 def _draw(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import JSON, UsageError, argument, existing_folder
-from aotbuild.cli.destination import is_package, package_above
+from aotbuild.cli.command import UsageError, argument, existing_folder
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import BLOBS
 
@@ -30,7 +28,6 @@ PROJECT = (
         help="The project's folder; the package is in it or in its src/. "
         "Default: the manifest's folder.",
     ),
-    JSON,
 )
 
 
@@ -83,7 +80,7 @@ def _is_of_a_build(folder: Path) -> bool:
     names, blobs = {path.name for path in folder.iterdir()}, folder / BLOBS
     if not names:
         return True
-    if not is_package(folder) or names - {INDEX_NAME, BLOBS}:
+    if INDEX_NAME not in names or names - {INDEX_NAME, BLOBS}:
         return False
     if BLOBS in names and (blobs.is_symlink() or not blobs.is_dir()):
         return False
@@ -92,15 +89,9 @@ def _is_of_a_build(folder: Path) -> bool:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace a folder that holds anything but the results of an earlier build.
-
-    Or to write one inside of a package, whose files are all accounted for.
-    """
+    """Refuse to replace a folder that holds anything but the results of an earlier build."""
     if folder.exists() and not _is_of_a_build(folder):
         msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
-        raise UsageError(msg, "--out")
-    if package := package_above(Path(os.path.realpath(folder))):
-        msg = f"{folder} is inside of a package, {package}, and would damage it; name another"
         raise UsageError(msg, "--out")
     if not folder.name:
         msg = f"{folder} is the current folder, and cannot be replaced; name another"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.cli.command import (
-    JSON,
     UsageError,
     argument,
     command,
@@ -19,7 +18,6 @@ from aotbuild.cli.command import (
     flag,
     whole_number,
 )
-from aotbuild.cli.destination import Destination
 from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
 from aotbuild.report.words import plural, printable
@@ -86,7 +84,6 @@ def percent(text: str) -> float:
         help="How much of the work may be padding, where fewer buckets do. Default: 25%%.",
     ),
     flag("--dry-run", help="Print the manifest, and leave the file as it is."),
-    JSON,
     argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ..."),
 )
 def record(
@@ -100,7 +97,6 @@ def record(
     buckets: int,
     max_waste: float,
     dry_run: bool,
-    as_json: bool,
     program: list[str],
 ) -> int | None:
     """Run COMMAND, and watch every call of a jitted function in all of its Python processes.
@@ -111,13 +107,12 @@ def record(
     from aotbuild.record.recorded import ProposalOptions
     from aotbuild.record.recording import Recording, read_recording
 
-    output.as_json = as_json
     program = program[1:] if program[:1] == ["--"] else program
     _check(program, given, no_manifest)
     code = 0
     if not given:
         # With --json, stdout has one document and nothing else.
-        stdout = _STDERR if as_json else None
+        stdout = _STDERR if output.as_json else None
         code = _run(program, recording, append=append, stdout=stdout)
     place = given or recording
     found = read_recording(place) if place.exists() else Recording()
@@ -149,14 +144,12 @@ def _check(program: list[str], given: Path | None, no_manifest: bool) -> None:
 def _run(program: list[str], recording: Path, *, append: bool, stdout: int | None) -> int:
     """Run a command; OSError if it cannot be started or the recording not be written."""
     from aotbuild.record.command import run_watched
-    from aotbuild.record.recording import BEGINNING
 
     if recording.exists() and not recording.is_file():
         msg = f"--recording: expected a file, found {printable(str(recording))}"
         raise UsageError(msg)
     if shutil.which(program[0]) is None:  # the recording that is there stays
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program[0])
-    Destination(recording, re.compile(re.escape(BEGINNING)), "recording")
     with recording.open("ab" if append else "wb"):
         pass
     code = run_watched(program, recording, stdout)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from aotbuild.cli.command import argument, command, new_file
-from aotbuild.cli.destination import Destination
+from aotbuild.cli.command import command
 from aotbuild.cli.output import Output
 
 
-@command(
-    "Print the JSON schema of the manifest.",
-    argument("--out", type=new_file, metavar="FILE", help="Write to this file, not to stdout."),
-)
-def schema(_: Output, out: Path | None) -> None:
-    """Print the JSON schema of the manifest."""
-    from aotbuild.manifest.schema import BEGINS, schema_text
+@command("Print the JSON schema of the manifest.")
+def schema(output: Output) -> None:
+    """Print the JSON schema of the manifest; with --json, as `schema` of the document."""
+    import json
 
-    Destination(out, BEGINS, "schema of manifests").write(schema_text().encode())
+    from aotbuild.manifest.schema import schema_text
+
+    text = schema_text()
+    output.document["schema"] = json.loads(text)
+    output.text(text.rstrip("\n"))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aotbuild.cli.command import (
-    JSON,
     UsageError,
     argument,
     command,
@@ -35,14 +34,12 @@ from aotbuild.report.words import bytes_text, printable
         help="What stays in the base: any of cpu, cuda, rocm, tpu, portable; default: "
         f"{HOST},{PORTABLE}.",
     ),
-    JSON,
 )
 def split(
     output: Output,
     wheel: Path,
     out: Path,
     keep: str,
-    as_json: bool,
 ) -> None:
     """Split WHEEL: its code and what --keep names become the base, the rest one companion wheel for
     each family of targets.
@@ -53,7 +50,6 @@ def split(
     from aotbuild.wheels.split import FAMILIES
     from aotbuild.wheels.split import split as split_wheel
 
-    output.as_json = as_json
     kept = [name.strip() for name in keep.split(",") if name.strip()]
     unknown = [name for name in kept if name not in FAMILIES]
     if unknown:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from aotbuild.cli.command import (
-    JSON,
     Argument,
     Group,
     UsageError,
@@ -19,7 +18,7 @@ from aotbuild.cli.command import (
     flag,
     size,
 )
-from aotbuild.cli.exit_codes import STORE_DAMAGED
+from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output
 from aotbuild.cli.store_copy import pull, push
 from aotbuild.cli.store_layers import (
@@ -51,15 +50,14 @@ def _layer(what: str) -> Argument:
     return argument("layer", nargs="?", metavar="LAYER", help=help_text)
 
 
-@command("Print the layers, their sizes, and whose signatures they need.", JSON)
-def info(output: Output, as_json: bool) -> None:
+@command("Print the layers, their sizes, and whose signatures they need.")
+def info(output: Output) -> None:
     """Print the layers of AOTBUILD_STORE: whether each may be written, how many entries it has and
     how large they are, and when they were used.
 
     Leftovers are damaged entries that builds have set aside, and entries of earlier versions of
     aotbuild: `aotbuild store prune` removes them.
     """
-    output.as_json = as_json
     named = places(os.environ)
     trust = read_trust(os.environ)
     layers = [_info(place) for place in named]
@@ -119,13 +117,12 @@ def _info_row(layer: dict[str, Any]) -> tuple[str, ...]:
     return tuple("-" if cell is None else str(cell) for cell in cells)
 
 
-@command("List the entries of a layer.", _layer("The folder or URL."), JSON)
-def list_(output: Output, layer: str | None, as_json: bool) -> None:
+@command("List the entries of a layer.", _layer("The folder or URL."))
+def list_(output: Output, layer: str | None) -> None:
     """List the entries of LAYER, the last used first: key, kind, size, and when each was used.
 
     The kinds in a URL are not known: each entry would have to be read.
     """
-    output.as_json = as_json
     place = place_of(layer)
     output.document["layer"] = str(place)
     with named_in_errors(place):
@@ -161,7 +158,6 @@ def list_(output: Output, layer: str | None, as_json: bool) -> None:
         help="Remove the entries that were not used for this time, as 8w, 30d, 12h or 45m.",
     ),
     flag("--dry-run", help="Remove nothing; say what would be removed."),
-    JSON,
 )
 def prune(
     output: Output,
@@ -169,7 +165,6 @@ def prune(
     max_size: int | None,
     older_than: float | None,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Remove entries from LAYER, a folder, and the leftovers in it: damaged entries that builds
     have set aside, and entries of earlier versions of aotbuild. Without options, only the leftovers
@@ -177,7 +172,6 @@ def prune(
 
     Builds may run meanwhile. They make again what they miss.
     """
-    output.as_json = as_json
     place = place_of(layer)
     output.document["layer"] = str(place)
     if not place.writable:
@@ -200,15 +194,14 @@ def prune(
     output.text(f"left: {entries_text(pruned.left)}")
 
 
-@command("Check the entries of a layer.", _layer("The folder or URL."), JSON)
-def verify(output: Output, layer: str | None, as_json: bool) -> int | None:
+@command("Check the entries of a layer.", _layer("The folder or URL."))
+def verify(output: Output, layer: str | None) -> int | None:
     """Read each entry of LAYER and compare its key, size and SHA-256 with what it says of itself.
 
     With AOTBUILD_STORE_TRUST, check signatures, too: all entries of a layer need one, except those
     of the first folder, which builds on this machine have made. A build doesn't use an entry that
     fails here. It makes it again. Exits with 14 if one fails.
     """
-    output.as_json = as_json
     place = place_of(layer)
     output.document["layer"] = str(place)
     trust = read_trust(os.environ)
@@ -224,7 +217,7 @@ def verify(output: Output, layer: str | None, as_json: bool) -> int | None:
     for failure in failed:
         output.text(f"FAIL: {failure['key']}: {failure['problem']}")
     output.text(f"{entries_text(entries)} checked, {len(failed)} failed")
-    return STORE_DAMAGED if failed else None
+    return FAILED if failed else None
 
 
 def _problem(

@@ -6,8 +6,8 @@ import os
 import time
 from collections.abc import Callable
 
-from aotbuild.cli.command import JSON, Argument, UsageError, age, argument, command, flag
-from aotbuild.cli.exit_codes import STORE_DAMAGED
+from aotbuild.cli.command import Argument, UsageError, age, argument, command, flag
+from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output
 from aotbuild.cli.store_layers import (
     behind,
@@ -44,18 +44,14 @@ _NEWER = argument(
     _others("to write to", "all other layers that may be written,"),
     _NEWER,
     flag("--again", help="Also write what LAYER has, as to sign it."),
-    JSON,
 )
-def push(
-    output: Output, layer: str | None, newer_than: float | None, again: bool, as_json: bool
-) -> int | None:
+def push(output: Output, layer: str | None, newer_than: float | None, again: bool) -> int | None:
     """Write the entries of the first folder of AOTBUILD_STORE that may be written to LAYER, or to
     all other layers that may be written, as far as they lack them.
 
     With AOTBUILD_STORE_KEY they are signed; those that are there are not looked at. Damaged entries
     stay, and the command exits with 14.
     """
-    output.as_json = as_json
     trust, folder = read_trust(os.environ), folder_of(front_place())
     if trust.obstacle:
         raise UsageError(trust.obstacle)
@@ -76,15 +72,14 @@ def push(
     return code
 
 
-@command("Copy entries from other layers.", _others("to read", "all other layers"), _NEWER, JSON)
-def pull(output: Output, layer: str | None, newer_than: float | None, as_json: bool) -> int | None:
+@command("Copy entries from other layers.", _others("to read", "all other layers"), _NEWER)
+def pull(output: Output, layer: str | None, newer_than: float | None) -> int | None:
     """Write the entries of LAYER, or of all other layers, to the first folder of AOTBUILD_STORE
     that may be written, as far as it lacks them: for a machine that will have no network.
 
     Each is checked first, with AOTBUILD_STORE_TRUST also its signature. Those that fail are not
     written, and the command exits with 14.
     """
-    output.as_json = as_json
     trust, folder = read_trust(os.environ), folder_of(front_place())
 
     def copy(files: Folder | RemoteFiles, since: float | None) -> Copied:
@@ -121,4 +116,4 @@ def _copy(
         for failure in failures:
             output.text(f"FAIL: {failure['key']}: {failure['problem']}")
         output.text(f"{place}: copied {entries_text(copied.entries)}; {copied.present} were there")
-    return STORE_DAMAGED if any(document["failures"] for document in documents) else None
+    return FAILED if any(document["failures"] for document in documents) else None

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from aotbuild.cli.command import argument, command, new_file
-from aotbuild.cli.destination import Destination
 from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT
 from aotbuild.errors import listing
+from aotbuild.format.files import write_where_told
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.report.words import plural, printable
-
-# How its file begins, and one that XLA wrote.
-_BEGINS = re.compile(b"# measured on |entries \\{|version: 3\\s")
 
 
 @command(
@@ -30,12 +26,12 @@ _BEGINS = re.compile(b"# measured on |entries \\{|version: 3\\s")
         "there already, of other GPUs and versions, are kept.",
     ),
 )
-def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: Path) -> int | None:
+def tune(output: Output, manifest: Path, root: Path | None, out: Path) -> int | None:
     """Compile the functions of MANIFEST on this machine's GPU, and write what ran fastest.
 
     Needs the GPU, its driver and a jax that uses it, of the version that builds. Each function is
     measured in a process of its own; if one fails, the results of the others are written, and the
-    exit code is 5.
+    exit code is 4.
     """
     from aotbuild.build.sources import find_sources
     from aotbuild.build.tune import plan_tuning
@@ -45,8 +41,6 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     from aotbuild.platforms.building import tuner
     from aotbuild.toolchains.toolchain import probe
 
-    output.as_json = as_json
-    destination = Destination(out, _BEGINS, "file of tuning results")
     known = out.read_text(encoding="utf-8") if out.is_file() and out.stat().st_size else None
     loaded = load_manifest(manifest)
     by = tuner()
@@ -56,7 +50,7 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
         tuning = plan_tuning(loaded, probe(), by, local, folder)
         with tracked(tuning.plan.units, say) as tracker:
             done = run_tuning(tuning, sources, tracker, known)
-    destination.write(str(done.results).encode())
+    write_where_told(out, str(done.results).encode())
     measured = [
         {"unit": unit, "measured": count, "known": before} for unit, count, before in done.counts
     ]

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import (
-    JSON,
     UsageError,
     argument,
     command,
     flag,
     seconds,
 )
-from aotbuild.cli.exit_codes import VERIFY
-from aotbuild.cli.github import Annotation
+from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output
 from aotbuild.report.words import printable
 
@@ -28,7 +26,6 @@ _JIT_HEADERS = ("warm call of", "aotbuild", "jax.jit", "ratio", "largest error",
 @command(
     "Prove that a package is whole, loads here, and computes what it did.",
     argument("place", metavar="PLACE"),
-    JSON,
     argument(
         "--timeout",
         type=seconds,
@@ -42,7 +39,6 @@ _JIT_HEADERS = ("warm call of", "aotbuild", "jax.jit", "ratio", "largest error",
 def verify(
     output: Output,
     place: str,
-    as_json: bool,
     timeout: float,
     no_run: bool,
     against_jit: bool,
@@ -60,12 +56,11 @@ def verify(
     if no_run and against_jit:
         msg = "--no-run and --against-jit exclude each other: numbers need a call"
         raise UsageError(msg)
-    output.as_json = as_json
     output.document["place"] = place
     report = verify(place, Options(not no_run, against_jit, timeout))
     output.document.update(_document(report))
     _print(output, report)
-    return None if report.passed else VERIFY
+    return None if report.passed else FAILED
 
 
 def _document(report: Report) -> dict[str, Any]:
@@ -127,7 +122,3 @@ def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:
             output.text(f"{status}: {outcome.check} of {printable(outcome.subject)}")
         for reason in reasons:
             output.text("\n".join(f"  {printable(line)}" for line in reason.splitlines()))
-        if same[0].status.is_failure:
-            what = ", ".join(f"{outcome.check} of {printable(outcome.subject)}" for outcome in same)
-            lines = (printable(line) for reason in reasons for line in reason.splitlines())
-            output.annotations.append(Annotation("error", "\n".join((f"{status}: {what}", *lines))))

@@ -54,7 +54,7 @@ def test_needed_is_the_larger_of_the_peak_and_the_sum() -> None:
 
 
 def test_a_program_in_the_device_s_memory_counts() -> None:
-    assert MemoryUse(4, 3, 2, code=5, peak=9).needed == 14
+    assert MemoryUse(4, 3, 2, code=4, peak=9).needed == 14
 
 
 @pytest.mark.parametrize("value", [None, -1, True, "9", float("nan"), float("inf"), 1e40])
@@ -208,15 +208,12 @@ def test_the_manifest_s_word_is_one_of_two() -> None:
 
 
 @pytest.mark.process
-def test_the_command_line_decides_over_the_manifest(
+def test_a_unit_that_needs_too_much_ends_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project(tmp_path)
     monkeypatch.chdir(root)
     monkeypatch.setattr(cpu, "Hardware", lambda *_, **__: Hardware(kind="toy", memory=100))
     refused = invoke("build", "--json")
-    assert refused.exit_code == 5, refused.output
+    assert refused.exit_code == 4, refused.output
     assert {f["stage"] for f in json.loads(refused.stdout)["failures"]} == {STAGE}
-    warned = invoke("build", "--memory", "warn", "--jobs", "1")
-    assert warned.exit_code == 0, warned.output
-    assert warned.stdout.count("; toy has 100 B") == 2

@@ -17,7 +17,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str)
     def refuse(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("aotbuild.cli.plan.open_project", refuse)
+    monkeypatch.setattr("aotbuild.build.project.open_project", refuse)
     return invoke("plan", *args)
 
 

@@ -144,7 +144,7 @@ def test_a_folder_of_other_things_is_never_replaced(project: Path, out: str) -> 
 def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> None:
     edit(project, "proj.code:scale", "proj.code:fails")
     result = build()
-    assert (result.exit_code, result.stdout) == (5, "")
+    assert (result.exit_code, result.stdout) == (4, "")
     assert "[2/2] failed: scale(batch=2, k=3) for portable:cpu:1\n" in result.stderr
     assert "2 of 2 build units failed, nothing was packaged:" in result.stderr
     assert "Traceback" not in result.stderr
@@ -154,7 +154,7 @@ def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> N
 def test_failures_as_a_document(project: Path) -> None:
     edit(project, "proj.code:scale", "proj.code:fails")
     result = build("--json")
-    assert result.exit_code == 5
+    assert result.exit_code == 4
     document = json.loads(result.stdout)
     assert [unit["state"] for unit in document["units"]] == ["failed", "failed"]
     assert document["failures"][0]["unit"] == document["units"][0]["label"]
@@ -249,7 +249,7 @@ class TestCheck:
         (built / "proj" / "code.py").write_text(CODE + "# edited")
         assert self.reasons() == ["proj/code.py: changed since it was compiled"]
         result = invoke("build", "--check", "--in-place")
-        assert result.exit_code == 11
+        assert result.exit_code == 5
         assert result.stdout.endswith("_aot is out of date: build it again\n")
 
     def test_a_module_that_is_gone(self, built: Path) -> None:

@@ -149,7 +149,7 @@ def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
     import numpy as np
 
     result = run("doctor", foreign)
-    assert result.exit_code == 8
+    assert result.exit_code == 5
     with pytest.raises(NoExecutable) as raised:
         load(foreign).double(np.zeros(3, np.float32))
     summary, *trace, remedy = str(raised.value).splitlines()
@@ -158,22 +158,22 @@ def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
     assert (raised.value.summary, choice._REFUSED_REMEDY) == (diagnosis.SUMMARY, doctor._REMEDY)
     found = document("doctor", foreign)
     assert (found["usable"], found["error"]) == (False, None)
-    assert run("doctor", foreign, "--json").exit_code == 8
+    assert run("doctor", foreign, "--json").exit_code == 5
 
 
 def test_places_that_hold_nothing(tmp_path: Path) -> None:
     for command in ("doctor", "verify"):
         result = run(command, tmp_path)
-        assert result.exit_code == 7
+        assert result.exit_code == 6
         assert "holds no precompiled executables" in result.stderr
-        assert run(command, tmp_path / "gone.whl").exit_code == 7
+        assert run(command, tmp_path / "gone.whl").exit_code == 6
         assert document(command, tmp_path)["error"]["type"] == "NoArtifacts"
 
 
 def test_a_damaged_index_ends_the_doctor(place: Path) -> None:
     (place / "index").write_bytes(b"nothing")
     result = run("doctor", place)
-    assert (result.exit_code, "the index is damaged" in result.stderr) == (7, True)
+    assert (result.exit_code, "the index is damaged" in result.stderr) == (6, True)
 
 
 def fresh(blocked: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:
@@ -196,7 +196,7 @@ def test_without_jax(place: Path) -> None:
 @pytest.mark.process
 def test_without_jaxlib(place: Path) -> None:
     done = fresh("jaxlib", "doctor", place)
-    assert done.returncode == 8, done.stderr
+    assert done.returncode == 5, done.stderr
     assert "nothing can be called: jaxlib is not installed" in done.stdout
     assert fresh("jaxlib", "doctor").returncode == 0
 
@@ -236,7 +236,7 @@ def test_the_document_of_verify(place: Path) -> None:
 def test_failures_have_their_own_code(place: Path) -> None:
     (place / "blobs" / "stray\x1b[2J").touch()
     result = run("verify", place)
-    assert result.exit_code == 9
+    assert result.exit_code == 5
     assert "\x1b" not in result.stdout
     assert "FAIL: files of" in result.stdout
     assert document("verify", place)["passed"] is False

@@ -224,14 +224,14 @@ def test_what_is_refused(project: Path, module: str, said: str) -> None:
     (folder / "plain.py").write_text("def f(x): ...\ndef g(x): ...\ndef _h(x): ...\n")
     (folder / "wrong.py").write_text("x = 1\ndef f(:\n")
     (project / "alone.py").write_text("import jax\nf = jax.jit(lambda x: x)\n")
-    refused = run("init", module, "--yes", code=4).stderr
+    refused = run("init", module, "--yes", code=3).stderr
     assert said in refused
     assert not (project / "aot.yaml").exists()
 
 
 def test_nothing_is_half_written(project: Path) -> None:
     (project / "pyproject.toml").write_text("[project")
-    refused = run("init", "mypkg.model", "--yes", code=4).stderr
+    refused = run("init", "mypkg.model", "--yes", code=3).stderr
     assert refused.startswith("pyproject.toml: not TOML: ")
     assert not (project / "aot.yaml").exists()
 

@@ -191,36 +191,18 @@ def test_html(folder: Path, tmp_path: Path) -> None:
     assert run("inspect", folder, "--html", tmp_path / "gone" / "page.html").exit_code == 6
 
 
-def test_digests(folder: Path) -> None:
-    assert (
-        "digests: 3 blobs read, every byte as it was built"
-        in run("inspect", folder, "--digests").stdout
-    )
-    blob = folder / make_record(data=DATA).blob.path
-    blob.write_bytes(b"exEcutable")
-    assert run("inspect", folder).exit_code == 0
-    result = run("inspect", folder, "--digests")
-    assert result.exit_code == 7
-    assert "digests: 1 of 3 blobs damaged" in result.stdout
-    assert "not the bytes that were built" in result.stderr
-    document = json.loads(run("inspect", folder, "--digests", "--json").stdout)
-    assert document["error"]["type"] == "DamagedBlob"
-    assert document["digests"]["checked"] == 3
-    assert document["digests"]["damaged"][0]["path"] == make_record(data=DATA).blob.path
-
-
 def test_a_damaged_index(folder: Path) -> None:
     index = folder / "index"
     index.write_bytes(index.read_bytes().replace(b'"fallback":"none"', b'"fallback":"jit!"'))
     for args in (["inspect", folder], ["diff", folder, folder]):
         result = run(*args, "--json")
-        assert result.exit_code == 7
+        assert result.exit_code == 6
         assert json.loads(result.stdout)["error"]["type"] == "InvalidIndex"
 
 
 def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     result = run("inspect", tmp_path / "gone.whl")
-    assert (result.exit_code, result.stdout) == (7, "")
+    assert (result.exit_code, result.stdout) == (6, "")
 
 
 def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class TestCheck:
         assert locks(project) == before
 
     def test_it_is_not_there(self, index: Path, project: Path) -> None:
-        result = run("lock", project / "aot.yaml", "--check", code=4)
+        result = run("lock", project / "aot.yaml", "--check", code=3)
         assert f"{FIRST} is not there; run aotbuild lock" in result.stderr
         assert locks(project) == {}
 
@@ -123,22 +123,22 @@ class TestCheck:
     def test_a_dependency_of_the_project_is_new(self, index: Path, project: Path) -> None:
         run("lock", project / "aot.yaml")
         (project / "pyproject.toml").write_text(PYPROJECT.replace('s>=1"', 's>=1", "numpy"'))
-        result = run("lock", project / "aot.yaml", "--check", code=4)
+        result = run("lock", project / "aot.yaml", "--check", code=3)
         assert "expected numpy, found nothing of that name" in result.stderr
-        assert run("plan", project / "aot.yaml", code=4).stderr == result.stderr
+        assert run("plan", project / "aot.yaml", code=3).stderr == result.stderr
 
 
 class TestRefused:
     def test_no_toolchain(self, index: Path, project: Path) -> None:
         text = re.sub(r"(?s)toolchains:.*functions:", "functions:", MANIFEST)
         (project / "aot.yaml").write_text(text)
-        result = run("lock", project / "aot.yaml", code=4)
+        result = run("lock", project / "aot.yaml", code=3)
         assert "names no toolchain, so there is nothing to lock" in result.stderr
 
     @pytest.mark.process
     def test_nothing_is_written_of_one_that_cannot_be(self, index: Path, project: Path) -> None:
         (project / "aot.yaml").write_text(MANIFEST.replace(OLD, "0.11.0"))
-        result = run("lock", project / "aot.yaml", code=4)
+        result = run("lock", project / "aot.yaml", code=3)
         assert "toolchains.0 (jax 0.11.0): uv cannot resolve it" in result.stderr
         assert locks(project) == {}
 
@@ -147,7 +147,7 @@ class TestRefused:
     )
     def test_what_is_no_lock(self, index: Path, project: Path, text: str) -> None:
         (project / FIRST).write_text(text)
-        result = run("plan", project / "aot.yaml", code=4)
+        result = run("plan", project / "aot.yaml", code=3)
         assert f"{project / FIRST}: not a lock of a toolchain" in result.stderr
         assert "run aotbuild lock" in result.stderr
 
@@ -163,7 +163,7 @@ class TestRefused:
         run("lock", project / "aot.yaml")
         text = (project / FIRST).read_text()
         (project / FIRST).write_text(re.sub(f"{PYTHON}-{PYTHON}-", "cp38-cp38-", text))
-        result = run("plan", project / "aot.yaml", code=4)
+        result = run("plan", project / "aot.yaml", code=3)
         assert f"{FIRST}: has no wheel of jaxlib for Python {HERE}" in result.stderr
 
     def test_both_options(self, index: Path, project: Path) -> None:
@@ -171,7 +171,7 @@ class TestRefused:
 
     def test_dependencies_that_cannot_be_read(self, index: Path, project: Path) -> None:
         (project / "pyproject.toml").write_text(PYPROJECT.replace("einops>=1", "einops>>1"))
-        result = run("lock", project / "aot.yaml", code=4)
+        result = run("lock", project / "aot.yaml", code=3)
         assert "pyproject.toml: the project's dependencies cannot be read" in result.stderr
 
 
@@ -181,5 +181,5 @@ def test_a_new_jax_of_the_same_name(index: Path, project: Path) -> None:
     run("lock", project / "aot.yaml")
     add_jax(index, "0.13.0")
     (project / "aot.yaml").write_text(MANIFEST.replace(OLD, "0.13.0"))
-    result = run("lock", project / "aot.yaml", "--check", code=4)
+    result = run("lock", project / "aot.yaml", "--check", code=3)
     assert "pylock.aot-jax0_13_0.toml is not there" in result.stderr

@@ -67,7 +67,6 @@ def test_the_document(project: Path) -> None:
         "toolchains",
         "host",
         "units",
-        "known_size",
         "notes",
     ]
     assert (document["version"], document["error"], document["package"]) == (1, None, "proj")
@@ -85,16 +84,6 @@ def test_the_document(project: Path) -> None:
     }
 
 
-def test_what_is_padded(project: Path) -> None:
-    padded = MANIFEST.replace(
-        "    static:", "    pad: {batch: {value: 0, safe: true}}\n    static:"
-    )
-    (project / "aot.yaml").write_text(padded)
-    assert "\npad:       scale: batch with 0 (safe)\n" in plan(project).stdout
-    units = json.loads(plan(project, "--json").stdout)["units"]
-    assert [unit["pad"] for unit in units[7:]] == [{"batch": 0}, {}, {}]
-
-
 def test_the_document_is_stable(project: Path) -> None:
     assert plan(project, "--json").stdout_bytes == plan(project, "--json").stdout_bytes
 
@@ -108,7 +97,7 @@ def test_the_default_is_aot_yaml_here(project: Path, monkeypatch: pytest.MonkeyP
 def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "aot.yaml"
     elsewhere.write_text(MANIFEST)
-    assert invoke("plan", str(elsewhere)).exit_code == 4
+    assert invoke("plan", str(elsewhere)).exit_code == 3
     moved = invoke("plan", str(elsewhere), "--root", str(project))
     assert moved.exit_code == 0, moved.output
     assert str(project) in moved.stdout
@@ -117,7 +106,7 @@ def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
 def test_a_package_that_is_not_there(project: Path) -> None:
     (project / "proj").rename(project / "other")
     result = plan(project)
-    assert (result.exit_code, result.stdout) == (4, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("package 'proj' of the manifest is not in the project")
 
 
@@ -152,7 +141,7 @@ def test_a_toolchain_that_cannot_be(
     make_index(tmp_path, monkeypatch, ["0.10.2"])
     (project / "aot.yaml").write_text(MANIFEST + "toolchains: [{jax: 0.0.1}]\n")
     result = plan(project)
-    assert (result.exit_code, result.stdout) == (4, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     assert "toolchains.0 (jax 0.0.1): uv cannot resolve it" in result.stderr
 
 

@@ -108,12 +108,12 @@ class TestCopy:
     def test_damaged_entries_are_not_copied(self, store_root: Path, other: Path) -> None:
         bad, good = put(store_root, "bad"), put(store_root, "good")
         Folder(store_root).path(bad).write_bytes(b"x")
-        (failure,) = self.copied("push", code=14)["failures"]
+        (failure,) = self.copied("push", code=5)["failures"]
         assert failure["key"] == bad
         assert keys_in(other) == {good}
         bad = put(other, "worse")
         Folder(other).path(bad).write_bytes(b"x")
-        shown = run("store", "pull", code=14).stdout
+        shown = run("store", "pull", code=5).stdout
         assert f"FAIL: {bad}: it does not begin as an entry of the store does\n" in shown
         assert bad not in keys_in(store_root)
 
@@ -129,7 +129,7 @@ class TestCopy:
             "Entries that were there were not looked at. To sign them, too: "
             "aotbuild store push --again\n"
         )
-        assert document("verify", other, code=14)["failures"][0]["problem"] == "it is not signed"
+        assert document("verify", other, code=5)["failures"][0]["problem"] == "it is not signed"
         assert self.copied("push", "--again")["copied"] == 1
         run("store", "verify", other)
         raw = Folder(other).read(key)
@@ -142,7 +142,7 @@ class TestCopy:
         unsigned, signed = put(other, "unsigned"), put(other, "signed")
         sign(other, signed, A)
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
-        (failure,) = self.copied("pull", code=14)["failures"]
+        (failure,) = self.copied("pull", code=5)["failures"]
         assert failure == {"key": unsigned, "problem": "it is not signed"}
         assert keys_in(store_root) == {signed}
 
@@ -208,7 +208,7 @@ class TestVerify:
         link = put(store_root, "f")
         folder.path(link).unlink()
         folder.path(link).symlink_to(tmp_path / "nowhere")
-        found = document("verify", code=14)
+        found = document("verify", code=5)
         assert found["checked"] == 6
         size = len(write_entry(cut, Entry({}, bytes(1000))))
         assert {failure["key"]: failure["problem"] for failure in found["failures"]} == {
@@ -218,7 +218,7 @@ class TestVerify:
             other: f"it is the entry {whole}",
             link: "it cannot be read",
         }
-        shown = run("store", "verify", code=14).stdout
+        shown = run("store", "verify", code=5).stdout
         assert f"FAIL: {other}: it is the entry {whole}\n" in shown
         assert shown.endswith("checked, 5 failed\n")
 
@@ -229,7 +229,7 @@ class TestVerify:
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         run("store", "verify")
         sign(Path("other"), key, B)
-        (failure,) = document("verify", "other", code=14)["failures"]
+        (failure,) = document("verify", "other", code=5)["failures"]
         assert failure["problem"] == f"it is signed by {B.key_id}, which is not trusted"
         sign(Path("other"), key, A)
         run("store", "verify", "other")
@@ -241,7 +241,7 @@ class TestVerify:
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         seal = A.seal(b"another statement")
         Folder(store_root).write(key, with_seals(write_entry(key, Entry({}, b"")), key, [seal]))
-        (failure,) = document("verify", code=14)["failures"]
+        (failure,) = document("verify", code=5)["failures"]
         assert failure["problem"] == f"its signature by key {A.key_id} does not verify"
 
 
@@ -282,10 +282,10 @@ class TestRemote:
         path = f"/bucket/prefix/v2/{key[:2]}/{key}"
         files = fsspec.filesystem("memory")
         files.pipe_file(path, files.cat_file(path)[:-1])
-        (failure,) = document("verify", self.URL, code=14)["failures"]
+        (failure,) = document("verify", self.URL, code=5)["failures"]
         assert failure["problem"].startswith("expected ")
         run("store", "prune", "--max-size", "0")
-        assert document("pull", code=14)["layers"][0]["copied"] == 0
+        assert document("pull", code=5)["layers"][0]["copied"] == 0
         assert keys_in(store_root) == set()
 
     def test_other_files_in_a_bucket_are_not_entries(self) -> None:

@@ -230,7 +230,7 @@ def built(run: Path) -> dict[str, Any]:
         root = write_project(folder / "p", manifest, **modules)
         temporary = folder / "temporary"
         temporary.mkdir()
-        command = ("-m", "aotbuild", "build", MANIFEST, "--keep-going", "--json", "--in-place")
+        command = ("-m", "aotbuild", "build", MANIFEST, "--json", "--in-place")
         ended = subprocess.run(
             [sys.executable, "-c", LAUNCHER, sys.executable, *command],
             cwd=root,

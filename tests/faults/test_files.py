@@ -33,7 +33,6 @@ MANIFEST = (
 waiting = pytest.mark.parametrize("make", [fifo, zeros], ids=lambda make: make.__name__)
 OF_MANIFESTS: tuple[tuple[str, ...], ...] = (
     ("plan",),
-    ("plan", "--explain"),
     ("lock",),
     ("lock", "--check"),
     ("build",),

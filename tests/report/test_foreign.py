@@ -163,22 +163,3 @@ def test_requirements_of_devices_are_compared(tmp_path: Path) -> None:
     assert any(line.endswith(f"requires.plugin jax-cuda13-pjrt {OLD} → jax-cuda13-pjrt {NEW}")
                for line in found)  # fmt: skip
     assert any(line.endswith("requires.cudnn 9.10 → none") for line in found)
-
-
-# --- kept stages, bill of materials ---------------------------------------------------------------
-
-
-def test_a_stage_is_chosen_by_jaxlib(tmp_path: Path) -> None:
-    records = [
-        of_cpus(version, stages={"hlo": f"HloModule {version}\n".encode()})
-        for version in (OLD, NEW)
-    ]
-    header = {**BOTH, "stages": "wheel"}
-    place = write_package(tmp_path / "pack", [make_function()], records, header)
-    (place / "blobs").mkdir(exist_ok=True)
-    for record, version in zip(records, (OLD, NEW), strict=True):
-        (place / dict(record.stages)["hlo"].path).write_text(f"HloModule {version}\n")
-    text = run("inspect", place, "--hlo", code=2).output
-    assert f"  --jaxlib {OLD}\n  --jaxlib {NEW}" in text
-    assert run("inspect", place, "--hlo", "--jaxlib", NEW).stdout == f"HloModule {NEW}\n"
-    assert run("inspect", place, "--jaxlib", NEW, code=2).output.count("--jaxlib") == 1

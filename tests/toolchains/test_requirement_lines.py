@@ -107,7 +107,7 @@ class TestVariablesOfHatchling:
         monkeypatch.setenv("TOKEN", SECRET)
         listed = f'dependencies = ["foo @ https://x.org/{text}/f.whl"]'
         manifest = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1), UNMET)
-        result = run(command, manifest, code=4)
+        result = run(command, manifest, code=3)
         assert "would put an environment variable into a requirement" in result.stderr
         assert SECRET not in result.output
 
@@ -140,7 +140,7 @@ class TestVariablesOfUv:
         (tmp_path / "own").mkdir()
         (tmp_path / "own" / "pyproject.toml").write_text(text)
         extra = f"toolchains: [{{jax: {OTHER}, packages: ['own @ file://{tmp_path}/own']}}]\n"
-        result = run(command, project(tmp_path / "p", "", extra), code=4)
+        result = run(command, project(tmp_path / "p", "", extra), code=3)
         assert "/nowhere/" in result.output
         assert SECRET not in result.output
 
@@ -156,7 +156,7 @@ class TestVariablesOfUv:
     def test_settings_of_the_project(
         self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        result = run("plan", self.overriding(tmp_path, monkeypatch), code=4)
+        result = run("plan", self.overriding(tmp_path, monkeypatch), code=3)
         assert "/nowhere/" in result.output
         assert SECRET not in result.output
 
@@ -165,4 +165,4 @@ class TestVariablesOfUv:
         self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         manifest = self.overriding(tmp_path, monkeypatch)
-        assert SECRET in run("lock", manifest, "--build-sources", code=4).output
+        assert SECRET in run("lock", manifest, "--build-sources", code=3).output

@@ -341,7 +341,7 @@ class TestRefused:
         (tmp_path / "wheel.zip").touch()
         given = (tmp_path / "wheel.zip", tmp_path / X86)
         given[1].touch()
-        result = run("merge", *given, "--out", tmp_path, code=7)
+        result = run("merge", *given, "--out", tmp_path, code=6)
         assert "not the name of a wheel" in result.stderr
 
 
@@ -382,7 +382,7 @@ class TestFolders:
         function = replace(native.function, call="demo.other:double")
         other = for_target(replace(native, function=function), "cpu:aarch64:1")
         folders = [self.folder(tmp_path / "a", [native]), self.folder(tmp_path / "b", [other])]
-        shown = run("merge", *folders, "--out", tmp_path / "out" / "_aot", code=7)
+        shown = run("merge", *folders, "--out", tmp_path / "out" / "_aot", code=6)
         assert "function double: call: expected" in shown.stderr
         assert not (tmp_path / "out").exists()
 

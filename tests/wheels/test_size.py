@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,49 +69,6 @@ def test_only_what_could_be_too_big_is_compressed(
     assert compressed_size(files) == 101_000
     monkeypatch.setattr(wheel_size, "PYPI_LIMIT", 10_000)
     assert 1000 < compressed_size(files) < 2000
-
-
-class TestPlan:
-    def test_nothing_is_known(self, project: Path) -> None:
-        result = run("plan", project / "aot.yaml")
-        assert "size:      not known before it is compiled\n" in result.stdout
-        document = json.loads(run("plan", project / "aot.yaml", "--json").stdout)
-        assert document["known_size"] is None
-
-    def test_of_an_earlier_build(self, project: Path) -> None:
-        folder = Path("build/aot/proj/_aot")
-        put_earlier(folder, "scale(batch=1)", "scale(batch=2)")
-        result = run("plan", project / "aot.yaml")
-        size = len("machine codescale(batch=1)")
-        assert f"size:      {size} B for 1 of 2 units in {folder}\n" in result.stdout
-        assert "warning" not in result.stdout
-
-    def test_the_one_that_knows_more(self, project: Path) -> None:
-        put_earlier(Path("build/aot/proj/_aot"), "scale(batch=1)")
-        put_earlier(project / "proj" / "_aot", "scale(batch=1)", "scale(batch=8)")
-        document = json.loads(run("plan", project / "aot.yaml", "--json").stdout)
-        assert document["known_size"]["units"] == 2
-        assert document["known_size"]["folder"] == str(project / "proj" / "_aot")
-        assert document["known_size"]["warning"] is None
-
-    def test_too_big(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wheel_size, "PYPI_LIMIT", 1000)
-        put_earlier(Path("build/aot/proj/_aot"), "scale(batch=1)", data=os.urandom(5000))
-        result = run("plan", project / "aot.yaml")
-        expected = "warning:   what 1 of 2 units made in an earlier build has 0 MB; PyPI's default"
-        assert expected in result.stdout
-
-    @pytest.mark.parametrize("damage", [b"", b"aotbuild-index 9\n", None])
-    def test_an_earlier_build_that_cannot_be_read(
-        self, project: Path, damage: bytes | None
-    ) -> None:
-        folder = Path("build/aot/proj/_aot")
-        put_earlier(folder, "scale(batch=1)")
-        (folder / "index").unlink()
-        if damage is not None:
-            (folder / "index").write_bytes(damage)
-        result = run("plan", project / "aot.yaml")
-        assert "size:      not known before it is compiled\n" in result.stdout
 
 
 @pytest.mark.process

@@ -300,7 +300,7 @@ class TestCommand:
 
     def test_refused(self, built: list[Built], tmp_path: Path) -> None:
         wheel = put_wheel(tmp_path / BASE, built)
-        result = run("split", wheel, "--out", tmp_path / "out", "--json", code=7)
+        result = run("split", wheel, "--out", tmp_path / "out", "--json", code=6)
         assert json.loads(result.stdout)["error"]["type"] == "WheelRefused"
 
 

@@ -70,7 +70,7 @@ class TestDescribe:
     @pytest.mark.process
     def test_number_that_is_not_there(self, libraries: Path) -> None:
         done = describe(libraries, "--describe-gpu=3")
-        assert done.returncode == 8
+        assert done.returncode == 5
         assert "found    there is no GPU 3; this process sees 1, counted from 0" in done.stderr
 
 
@@ -99,14 +99,14 @@ def test_a_build_for_the_gpu_of_this_machine(libraries: Path, tmp_path: Path) ->
 def test_tuning_without_the_plugin(libraries: Path, tmp_path: Path) -> None:
     out = tmp_path / "h200.tuning"
     done = command(libraries, "tune", project(tmp_path), "--out", str(out))
-    assert done.returncode == 4, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "jax-cuda13-plugin, jax-cuda13-pjrt is not installed" in done.stderr
     assert "pip install 'jax[cuda13]==" in done.stderr
     assert not out.exists()
 
 
 def test_no_driver() -> None:
-    assert "no GPU can be used here" in run("doctor", "--describe-gpu", code=8).stderr
+    assert "no GPU can be used here" in run("doctor", "--describe-gpu", code=5).stderr
 
 
 def test_driver_without_gpu() -> None:

@@ -1,4 +1,4 @@
-"""How a command ends early: whoever read its output has left, or somebody asks it to stop."""
+"""stdout and stderr that may be closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -6,19 +6,6 @@ import os
 import sys
 from contextlib import suppress
 from typing import TextIO
-
-from aotbuild.build.interrupts import Terminated
-
-# Exit codes; see `exit_codes`.
-INTERRUPTED = 130
-TERMINATED = 143
-
-
-def ended_early(error: KeyboardInterrupt) -> tuple[int, str]:
-    """Return the exit code of a command that was asked to stop, and the line that it prints."""
-    is_told = isinstance(error, Terminated)
-    word = "terminated" if is_told else "interrupted"
-    return (TERMINATED if is_told else INTERRUPTED), f"{word}; nothing is half-written"
 
 
 def open_streams() -> None:
