@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m benchmarks [--quick] [--only cold,dispatch] [--write-docs]`.
+"""Run the benchmarks: `python -m benchmarks [--quick] [--only cold,dispatch]`.
 
 Makes environments of their own below `.bench/`, measures, and writes a JSON file for each part, one
 Markdown page and charts below `benchmarks/results/`. What cannot be had here is named with the
@@ -29,7 +29,7 @@ from benchmarks.samples import measure_samples
 from benchmarks.scripts import SCRIPTS, measure_script
 from benchmarks.settings import measure_settings
 from benchmarks.venvs import Unavailable
-from benchmarks.write import read_results, write_docs, write_results
+from benchmarks.write import read_results, write_results
 
 _ROUNDS = {"transformer": 11, "digits": 5, "mjx": 5}
 _QUICK_ROUNDS = {"transformer": 3, "digits": 3, "mjx": 1}
@@ -82,8 +82,6 @@ def main() -> int:
     for part in chosen:
         _run_part(part, parts[part], ready, options)
     written = write_results(ready, options.results)
-    if arguments.write_docs:
-        written.append(write_docs(options.results))
     for path in written:
         print(f"wrote {path}")
     problems = mismatches(read_results(options.results).get("cold", {}).get("report", {}))
@@ -186,9 +184,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--models", default="", help=f"by comma, of {', '.join(MODELS)}")
     parser.add_argument("--systems", default="", help="systems of systems.toml, by comma")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where results are written")
-    parser.add_argument(
-        "--write-docs", action="store_true", help="put the figures into docs/explanation"
-    )
     return parser.parse_args()
 
 

@@ -1,23 +1,16 @@
-"""Writes what was measured: the Markdown page, the charts, and the figures in the documentation."""
+"""Writes what was measured: the Markdown page and the charts."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.places import HERE, ROOT
+from benchmarks.places import HERE
 from benchmarks.ready import Ready
 from benchmarks.tables import page
 from benchmarks.venvs import Unavailable
-
-DOCS = ROOT / "docs" / "explanation"
-_BEGIN = "<!-- Figures: written by `python -m benchmarks --write-docs`. -->"
-_END = "<!-- End of the figures. -->"
-# The charts that the documentation shows.
-CHARTS = ("cold.png", "stages.png")
 
 Results = dict[str, dict[str, Any]]
 
@@ -42,23 +35,3 @@ def write_results(ready: Ready, folder: Path) -> list[Path]:
     except (Unavailable, subprocess.CalledProcessError) as err:
         print(f"charts: not available: {err}")
     return paths
-
-
-def write_docs(folder: Path) -> Path:
-    """Put the page between the markers of the documentation, and the charts beside it."""
-    path = DOCS / "benchmarks.md"
-    path.write_text(between(path.read_text(), page(read_results(folder), level=2)))
-    for name in CHARTS:
-        if (folder / name).exists():
-            shutil.copy(folder / name, DOCS / f"benchmarks-{name}")
-    return path
-
-
-def between(text: str, figures: str) -> str:
-    """Return a page with the part between the markers replaced; raises ValueError without them."""
-    head, begin, rest = text.partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
-    if not begin or not end:
-        msg = f"docs/explanation/benchmarks.md lacks {_BEGIN} or {_END}"
-        raise ValueError(msg)
-    return f"{head}{begin}\n\n{figures.strip()}\n\n{end}{tail}"

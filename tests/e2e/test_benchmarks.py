@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import process, scripts, venvs, write
+from benchmarks import process, scripts, venvs
 from benchmarks.bars import OURS_GIVEN, OURS_HOLDING, all_bars
 from benchmarks.cold import in_rounds, mismatches, relative_difference
 from benchmarks.medians import paired, summarize
@@ -312,17 +312,3 @@ class TestScripts:
     def test_no_rows_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="printed no JSON"):
             parse_rows("done\n")
-
-
-class TestDocs:
-    def test_figures_are_put_between_the_markers(self) -> None:
-        text = f"head\n{write._BEGIN}\nold\n{write._END}\ntail\n"
-        expected = f"head\n{write._BEGIN}\n\nnew\n\n{write._END}\ntail\n"
-        assert write.between(text, "new\n") == expected
-
-    def test_a_page_without_markers_is_left_alone(self) -> None:
-        with pytest.raises(ValueError, match="lacks"):
-            write.between("a page", "new")
-
-    def test_the_page_has_its_markers(self) -> None:
-        write.between((write.DOCS / "benchmarks.md").read_text(encoding="utf-8"), "new")
