@@ -11,19 +11,21 @@ from packaging.version import Version
 
 from aotbuild.build.plan import Plan
 from aotbuild.errors import PlanError
-from aotbuild.format.releases import dotted, prefixes_between
 from aotbuild.format.target import ON_LINUX
 from aotbuild.manifest import Manifest
 from aotbuild.toolchains.environments import may_be_running
 from aotbuild.toolchains.project import METADATA_TABLE
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
 
+Release = tuple[int, ...]
 # The oldest jax that this version was tried with.
 _LOWEST = "0.10.2"
 # How many later releases a specifier foresees in each place of a version: an upper bound has to be
 # guessed, and what it misses is refused when it is loaded.
 _LATER = 12
 _POSTS = 5
+# The most numbers in a release: jaxlib 0.12.0.1 has four.
+_NUMBERS = 4
 # Where only a portable wheel can be installed.
 ELSEWHERE = 'sys_platform != "linux"'
 
@@ -162,7 +164,37 @@ def exactly(versions: Iterable[str]) -> str:
 def _between(low: Version, high: Version) -> Iterator[str]:
     """Yield what lies between two versions, as versions or as prefixes that end in `.*`."""
     for number in range(_POSTS):
-        if low < (post := Version(f"{dotted(low.release)}.post{number}")) < high:
+        if low < (post := Version(f"{low.base_version}.post{number}")) < high:
             yield str(post)
-    for prefix in prefixes_between(low.release, high.release, _LATER):
-        yield f"{dotted(prefix)}.*"
+    for prefix in _prefixes_between(low.release, high.release):
+        yield f"{'.'.join(map(str, prefix))}.*"
+
+
+def _prefixes_between(low: Release, high: Release) -> Iterator[Release]:
+    """Yield the prefixes of all releases between two that can be foreseen.
+
+    These are all numbers in the first place that differs, and in the places below so many later
+    ones. Nothing is between pre-releases of one release.
+    """
+    length = max(len(low), len(high))
+    first, last = _padded(low, length), _padded(high, length)
+    if first == last:
+        return
+    fork = next(i for i, (a, b) in enumerate(zip(first, last, strict=True)) if a != b)
+    # After the lower one: releases with more numbers, then its patches, and so on upwards.
+    longest = max(length, _NUMBERS)
+    lower = _padded(first, longest)
+    for place in range(longest - 1, fork, -1):
+        yield from _numbered(lower[:place], lower[place] + 1, lower[place] + 1 + _LATER)
+    yield from _numbered(first[:fork], first[fork] + 1, last[fork])
+    # Before the higher one.
+    for place in range(fork + 1, len(last)):
+        yield from _numbered(last[:place], 0, last[place])
+
+
+def _numbered(stem: Release, start: int, end: int) -> Iterator[Release]:
+    yield from ((*stem, number) for number in range(start, end))
+
+
+def _padded(release: Release, length: int) -> Release:
+    return release + (0,) * (length - len(release))

@@ -34,7 +34,17 @@ MEANINGS = {
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
-    {"jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "tomlkit", "yaml"}
+    {
+        "installer",
+        "jinja2",
+        "markupsafe",
+        "packaging",
+        "pydantic",
+        "pydantic_core",
+        "rich",
+        "tomlkit",
+        "yaml",
+    }
 )
 
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (

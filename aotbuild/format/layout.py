@@ -27,8 +27,6 @@ WHEEL = "wheel"
 _SUFFIX = ".stages.zip"
 # The folder of the blobs, below `_aot`.
 BLOBS = "blobs"
-# Of the bill of materials in a wheel. PEP 770 wants names that collide with no other tool's;
-# `.cdx.json` is CycloneDX's own ending.
 
 # PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
 # counts in powers of two, the note comes a little early.

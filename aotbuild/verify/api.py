@@ -1,9 +1,9 @@
-"""`verify`: check the archive, then the files, then the executables of a package."""
+"""`verify`: check the bytes of a package, then load and call its executables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -11,21 +11,19 @@ from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.format.portable import window_of
-from aotbuild.format.record import Record
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.stale import staleness
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
-from aotbuild.verify.archive import check_archive
 from aotbuild.verify.contents import (
     CHECKS,
     Contents,
     check_contents,
+    check_stages,
     files_of_folder,
     files_of_wheel,
 )
 from aotbuild.verify.jobs import Job
-from aotbuild.verify.kept_stages import check_stages
 from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
 from aotbuild.verify.outcome import (
     GOLDEN,
@@ -38,32 +36,6 @@ from aotbuild.verify.outcome import (
     not_checked,
 )
 from aotbuild.verify.process import Children
-from aotbuild.verify.zip_layout import Limits
-
-STALE = "sources"
-WINDOW = "portable"
-
-
-def check_sources(examined: Examined) -> list[Outcome]:
-    """Return the outcome of comparing the project's source, if the place is in its folder."""
-    index = examined.contents.index
-    try:
-        found = index and staleness(examined.path, index.header, above=True)
-    except ValueError:  # the check `records` says so
-        return []
-    return [concluded(STALE, found.root, filter(None, [str(found)]))] if found else []
-
-
-def check_window(contents: Contents) -> list[Outcome]:
-    """Return until when portable forms are read, if there are any and it is known."""
-    window = window_of(contents.records)
-    if window is None:
-        return []
-    warning = window.warning(date.today())
-    status = Status.NOT_CHECKED if warning else Status.PASS
-    reasons = (str(window), *([warning] if warning else []))
-    return [Outcome(WINDOW, contents.package or "", status, reasons)]
-
 
 # Of the golden outputs that a build has a minute for, also on a slower machine.
 DEFAULT_TIMEOUT = 300.0
@@ -83,7 +55,6 @@ class Options:
     against_jit: bool = False
     timeout: float = DEFAULT_TIMEOUT
     workers: int | None = None
-    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -99,14 +70,6 @@ class Examined:
         """Whether any check failed."""
         return any(outcome.status.is_failure for outcome in self.outcomes)
 
-    def report(
-        self, place: str, more: Sequence[Outcome] = (), comparisons: Sequence[Comparison] = ()
-    ) -> Report:
-        """Return the report on it, with more outcomes, and the comparisons with jit."""
-        kind = "wheel" if self.path.endswith(".whl") else "folder"
-        outcomes = (*self.outcomes, *more)
-        return Report(place, kind, self.contents.package, outcomes, tuple(comparisons))
-
 
 def ignore(_: Outcome) -> None:
     """Do nothing with an outcome."""
@@ -115,79 +78,103 @@ def ignore(_: Outcome) -> None:
 def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignore) -> Report:
     """Verify a package, a folder or a wheel, and return the report.
 
-    Calls `done` with each outcome as it comes. Raises PackageNotFound or NoArtifacts.
+    Calls `done` with each outcome as it comes. Raises PackageNotFound or NoArtifacts, and
+    ModuleNotFoundError for a wheel where `installer` is not installed.
     """
-    examined = examine(place, options)
-    for outcome in examined.outcomes:
+    examined = examine(place)
+    contents, path = examined.contents, examined.path
+    about = [*check_stages(Path(path), contents), *_sources(examined), *_window(contents)]
+    for outcome in (*examined.outcomes, *about):
         done(outcome)
-    stages = check_stages(examined.path, examined.contents, options.limits)
-    stages += [*check_sources(examined), *check_window(examined.contents)]
-    for outcome in stages:
-        done(outcome)
-    reason = FAILED if examined.failed else None if options.load else NOT_RUN
-    loads = _load(examined, reason, options, done)
+    loads = _load(examined, options, done)
     compared: list[Outcome] = []
     comparisons: list[Comparison] = []
     if options.against_jit:
-        pairs = zip(examined.contents.records, loads[::2], strict=True)
+        pairs = zip(contents.records, loads[::2], strict=True)
         loaded = [record for record, load in pairs if load.status is Status.PASS]
-        compared, comparisons = compare_with_jit(examined.path, loaded, options.timeout, done)
-    return examined.report(place, [*stages, *loads, *compared], comparisons)
+        compared, comparisons = compare_with_jit(path, loaded, options.timeout, done)
+    kind = "wheel" if path.endswith(".whl") else "folder"
+    outcomes = (*examined.outcomes, *about, *loads, *compared)
+    return Report(place, kind, contents.package, outcomes, tuple(comparisons))
 
 
-def examine(place: str | Path, options: Options) -> Examined:
+def examine(place: str | Path) -> Examined:
     """Verify a place by reading it; load no native code.
 
     A str may be the name of a package; a Path is a path. Raises as `verify`.
     """
     if str(place).endswith(".whl"):
-        return _examine_wheel(Path(place), options)
+        return _examine_wheel(Path(place))
     source = locate(place)
-    contents = check_contents(source, files_of_folder(Path(source.place)))
-    required = requirements.check_installed(Path(source.place), contents.records, contents.header)
+    folder = Path(source.place)
+    contents = check_contents(source, files_of_folder(folder))
+    required = requirements.check_installed(folder, contents.records, contents.header)
     return Examined((*contents.outcomes, required), contents, source.place)
 
 
-def _examine_wheel(wheel: Path, options: Options) -> Examined:
+def _examine_wheel(wheel: Path) -> Examined:
+    from aotbuild.verify.wheel_file import check_wheel_file, required  # needs the extra `build`
+
     if not wheel.is_file():
         raise PackageNotFound(str(wheel), [str(wheel)])
-    archive = check_archive(wheel, options.limits)
-    if any(outcome.status.is_failure for outcome in archive):
+    archive = check_wheel_file(wheel)
+    if archive.status.is_failure:
         names = (*CHECKS, requirements.CHECK)
         rest = [not_checked(name, wheel.name, "the archive failed") for name in names]
-        return Examined((*archive, *rest), Contents(()), str(wheel))
+        return Examined((archive, *rest), Contents(()), str(wheel))
     try:
         source = locate(wheel)
     except InvalidIndex as err:
         failure = concluded("index", wheel.name, [str(err)])
-        return Examined((*archive, failure), Contents(()), str(wheel))
+        return Examined((archive, failure), Contents(()), str(wheel))
     try:
         contents = check_contents(source, files_of_wheel(wheel))
     finally:
         source.close()
     package = _check_package(wheel, source.place, contents)
-    required = requirements.check_wheel(wheel, contents.records, contents.header)
-    outcomes = (*archive, *contents.outcomes, package, required)
-    return Examined(outcomes, contents, str(wheel))
+    needed = requirements.check_requirements(
+        wheel.name, required(wheel), contents.records, contents.header
+    )
+    return Examined((archive, *contents.outcomes, package, needed), contents, str(wheel))
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     """Check that `_aot` is inside the package that its index names."""
     folder = place.removeprefix(f"{wheel}/")
-    home = home_of(contents.index.header) if contents.index else None
+    home = home_of(contents.header)
     expected = f"{(home or '').replace('.', '/')}/{FOLDER_NAME}"
     is_there = not home or folder == expected
     problems = [] if is_there else [f"the index is of {home}: expected {expected}"]
     return concluded("package", folder, problems)
 
 
+def _sources(examined: Examined) -> list[Outcome]:
+    """Return the outcome of comparing the project's source, if the place is in its folder."""
+    try:
+        found = staleness(examined.path, examined.contents.header, above=True)
+    except ValueError as err:
+        return [concluded("sources", examined.path, [str(err)])]
+    return [concluded("sources", found.root, filter(None, [str(found)]))] if found else []
+
+
+def _window(contents: Contents) -> list[Outcome]:
+    """Return until when portable forms are read, if there are any and it is known."""
+    window = window_of(contents.records)
+    if window is None:
+        return []
+    warning = window.warning(date.today())
+    status = Status.NOT_CHECKED if warning else Status.PASS
+    reasons = (str(window), *([warning] if warning else []))
+    return [Outcome("portable", contents.package or "", status, reasons)]
+
+
 def _load(
-    examined: Examined, reason: str | None, options: Options, done: Callable[[Outcome], None]
-) -> list[Outcome]:
+    examined: Examined, options: Options, done: Callable[[Outcome], None]
+) -> Sequence[Outcome]:
+    """Return the outcomes of loading and of calling each record, one after the other."""
     path, records = examined.path, examined.contents.records
-    if reason == NOT_RUN:
-        return [outcome for record in records for outcome in _not_run(record)]
-    if reason is not None:
+    if examined.failed or not options.load:
+        reason = FAILED if examined.failed else NOT_RUN
         names = (LOAD, GOLDEN)
         return [not_checked(name, str(record), reason) for record in records for name in names]
     children = Children(options.timeout, options.workers)
@@ -201,8 +188,3 @@ def _load(
     loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))
     pairs = [found.get(at) or (next(loaded), next(loaded)) for at in range(len(records))]
     return [outcome for pair in pairs for outcome in pair]
-
-
-def _not_run(record: Record) -> tuple[Outcome, Outcome]:
-    """Return the outcomes of a record whose executable is not loaded."""
-    return not_checked(LOAD, str(record), NOT_RUN), not_checked(GOLDEN, str(record), NOT_RUN)

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from email.parser import HeaderParser
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
-from itertools import islice, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Record
-from aotbuild.format.releases import dotted, prefixes_between
 from aotbuild.format.target import ON_LINUX
 from aotbuild.runtime.distribution import find_owner
-from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
-from aotbuild.verify.specifiers import Requirement, Version, parse_requirement, parse_version
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
 CHECK = "requirements"
-_VERSIONED = ("jax", "jaxlib")
-# Conditions of jaxlib, its versions, and those between them: dozens in a wheel of some versions.
-_MOST_CONDITIONS, _MOST_VERSIONS, _MOST_TRIED = 5_000, 200, 1_000
-
-
-def check_wheel(wheel: Path, records: Sequence[Record], header: Mapping[str, object]) -> Outcome:
-    """Check the METADATA of a wheel against its records and the header of its index."""
-    with RegularZip(wheel) as archive:
-        try:
-            text = read_metadata(archive, "METADATA")
-        except ValueError as err:
-            return concluded(CHECK, wheel.name, [str(err)])
-    required = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
-    return concluded(CHECK, wheel.name, problems(required, records, header))
+_NO_PACKAGING = "the package packaging, which reads requirements, is not installed here"
 
 
 def check_installed(
@@ -45,120 +30,102 @@ def check_installed(
     if distribution is None:
         return not_checked(CHECK, str(folder), "no installed distribution lists this folder")
     name = f"{distribution.name} {distribution.version}"
-    return concluded(CHECK, name, problems(distribution.requires or [], records, header))
+    return check_requirements(name, distribution.requires or [], records, header)
 
 
-def problems(
-    required: Sequence[str], records: Sequence[Record], header: Mapping[str, object]
+def check_requirements(
+    subject: str,
+    required: Iterable[str],
+    records: Sequence[Record],
+    header: Mapping[str, object],
+) -> Outcome:
+    """Check lines of Requires-Dist against the records and the header of an index."""
+    try:
+        problems = list(_problems(required, records, header))
+    except ModuleNotFoundError:  # an image that only runs a wheel may lack it
+        return not_checked(CHECK, subject, _NO_PACKAGING)
+    return concluded(CHECK, subject, problems)
+
+
+def _problems(
+    required: Iterable[str], records: Sequence[Record], header: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield how `required` (lines of Requires-Dist) is not what the records need.
+    """Yield how `required` is not what the records need.
 
-    `header` is that of the index: it has the versions of all wheels of a build, while records may
-    be those of some. An installer takes a version that every line allows, so every line counts.
+    `header` has the versions of all wheels of a build; records may be those of some. An installer
+    takes a version that every line allows, so every line counts.
     """
+    from packaging.markers import Marker
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
     known: dict[str, list[Requirement]] = {}
     for line in required:
         try:
-            requirement = parse_requirement(line)
-        except ValueError as err:
+            requirement = Requirement(line)
+        except InvalidRequirement as err:
             yield f"Requires-Dist: {line!r}: {err}"
             continue
-        if requirement.url and requirement.name in _VERSIONED and "extra" not in requirement.marker:
-            yield f"Requires-Dist: {line!r}: expected versions, found a URL, which may be of any"
-        elif requirement.marker in ("", ON_LINUX):
-            known.setdefault(requirement.name, []).append(requirement)
-    yield from _jaxlib_problems(known.get("jaxlib", []), records, header)
-    for version in _stated(header, "jax") if "jax" in known else ():
-        yield from _not_allowed(known["jax"], version)
-    for needed in _unpinned(records):
-        if needed not in known:
-            yield f"expected Requires-Dist: {needed}, found none"
+        if requirement.marker is None or requirement.marker == Marker(ON_LINUX):
+            known.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    native = {r.requires.jaxlib for r in records if not r.target.is_portable}
+    needed = sorted(version for version in native if version is not None)
+    yield from _version_problems("jaxlib", known, needed, _stated(header, "jaxlib"), header)
+    if "jax" in known:
+        yield from _version_problems("jax", known, [], _stated(header, "jax"), header)
+    portable = any(record.target.is_portable for record in records)
+    for name in ("aotbuild", *(("flatbuffers", "jaxlib") if portable else ())):
+        if name not in known:
+            yield f"expected Requires-Dist: {name}, found none"
 
 
-def _jaxlib_problems(
-    lines: Sequence[Requirement], records: Sequence[Record], header: Mapping[str, object]
+def _version_problems(
+    name: str,
+    known: Mapping[str, Sequence[Requirement]],
+    needed: Sequence[str],
+    stated: Sequence[str],
+    header: Mapping[str, object],
 ) -> Iterator[str]:
-    """Yield how the lines of jaxlib allow another version than the executables run with."""
-    if sum(len(line.specifiers) for line in lines) > _MOST_CONDITIONS:
-        yield f"Requires-Dist: jaxlib has more than {_MOST_CONDITIONS:,} conditions"
-        return
-    natives = {r.requires.jaxlib for r in records if not r.target.is_portable}
-    needed = sorted(version for version in natives if version is not None)
-    stated = _stated(header, "jaxlib")
-    if len(needed) + len(stated) > _MOST_VERSIONS:
-        yield f"the index is of more than {_MOST_VERSIONS} versions of jaxlib"
-        return
-    refused = [
-        problem
-        for version in needed or (stated if lines else ())
-        for problem in _not_allowed(lines, version)
-    ]
-    yield from refused
-    if refused or not (needed or (records and stated)):
-        return
-    try:
-        versions = {parse_version(version) for version in (*needed, *stated, *_left_out(header))}
-    except ValueError as err:
-        yield f"a jaxlib of the index is {err}"
-        return
-    ordered = sorted(versions, key=lambda version: version.public)
-    allowed = _others(lines, ordered, is_native=bool(needed))
-    if allowed is not None:
-        alone = ", ".join(sorted({*needed, *stated}))
-        expected = f"{alone} alone" if needed else f">={alone}"
-        yield (
-            f"expected Requires-Dist: jaxlib, {expected}, without a condition, "
-            f"found {_shown(lines)}, which allows {allowed}"
-        )
+    """Yield how the lines of a library refuse a version that is needed, or allow another one.
 
-
-def _not_allowed(lines: Sequence[Requirement], version: str) -> Iterator[str]:
-    """Yield that no line names a version, as a record or header has it, or that one excludes it."""
-    if not lines or not all(_allows(line, version) for line in lines):
-        name = lines[0].name if lines else "jaxlib"
-        found = _shown(lines)
-        yield f"expected Requires-Dist: {name}=={version} without a condition, found {found}"
-
-
-def _allows(requirement: Requirement, version: str) -> bool:
-    try:
-        return requirement.allows(parse_version(version))
-    except ValueError:
-        return False
-
-
-def _shown(lines: Sequence[Requirement]) -> str:
-    return ", ".join(map(str, lines)) or "none"
-
-
-def _others(
-    lines: Sequence[Requirement], versions: Sequence[Version], *, is_native: bool
-) -> str | None:
-    """Return which other versions all lines allow, or None: portable forms run with later ones.
-
-    `versions` are sorted. Of those between two of them, the next ones are tried: a specifier can
-    exclude only what its build could foresee.
+    Executables need exactly `needed`. Portable forms, with `stated` alone, run with later versions.
     """
-    named = [
-        specifier
-        for line in lines
-        for specifier in line.specifiers
-        if not specifier.text.endswith(".*")
-    ]
-    lowest, highest = versions[0].public, versions[-1].public
-    if not any(s.operator in ("==", ">=") and s.version.public >= lowest for s in named):
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    lines = known.get(name, [])
+    found = ", ".join(map(str, lines)) or "none"
+    allowed = SpecifierSet(",".join(str(line.specifier) for line in lines))
+    has_url = any(line.url for line in lines)  # which may be of any version
+    try:
+        every = sorted(map(Version, {*needed, *stated, *_left_out(header)}))
+        refused = [
+            version
+            for version in needed or (stated if lines else ())
+            if not lines or has_url or not allowed.contains(version, prereleases=True)
+        ]
+    except InvalidVersion as err:
+        yield f"a {name} of the index: {err}"
+        return
+    for version in refused:
+        yield f"expected Requires-Dist: {name}=={version} without a condition, found {found}"
+    if refused or not (needed or (lines and stated)):
+        return
+    other = _other(allowed, every, is_native=bool(needed))
+    if other:
+        alone = ", ".join(map(str, every))
+        expected = f"{alone} alone" if needed else f">={alone}"
+        yield f"expected Requires-Dist: {name}, {expected}, found {found}, which allows {other}"
+
+
+def _other(allowed: SpecifierSet, versions: Sequence[object], *, is_native: bool) -> str | None:
+    """Return which other versions are allowed, older or later than these, or None."""
+    if allowed.contains(f"{versions[0]}.dev0", prereleases=True):
         return "older ones"
-    if not is_native:
-        return None
-    if not any(s.operator in ("==", "<=") and s.version.public <= highest for s in named):
+    later = (f"{versions[-1]}.1", f"{versions[-1]}.post1")
+    if is_native and any(allowed.contains(each, prereleases=True) for each in later):
         return "later ones"
-    between = (
-        dotted(release)
-        for low, high in pairwise(versions)
-        for release in prefixes_between(low.release, high.release, later=1)
-    )
-    tried = islice(between, _MOST_TRIED)
-    return next((text for text in tried if all(_allows(line, text) for line in lines)), None)
+    return None
 
 
 def _stated(header: Mapping[str, object], name: str) -> list[str]:
@@ -166,16 +133,13 @@ def _stated(header: Mapping[str, object], name: str) -> list[str]:
     return [version for version in str(header.get(name, "")).split(", ") if version]
 
 
-def _left_out(header: Mapping[str, object]) -> Iterator[str]:
-    """Yield the versions of units that failed: the wheel's requirements were planned with them."""
-    with suppress(ValueError):  # the check of records says so
-        yield from (u.jaxlib for u in read_left_out(header).units if u.jaxlib is not None)
-
-
-def _unpinned(records: Sequence[Record]) -> Iterator[str]:
-    yield "aotbuild"
-    if any(record.target.is_portable for record in records):
-        yield from ("flatbuffers", "jaxlib")
+def _left_out(header: Mapping[str, object]) -> list[str]:
+    """Return the versions of units that failed: the requirements were planned with them."""
+    try:
+        units = read_left_out(header).units
+    except ValueError:  # the check of the index says so
+        return []
+    return [unit.jaxlib for unit in units if unit.jaxlib is not None]
 
 
 def _owner(folder: Path) -> metadata.Distribution | None:

@@ -19,7 +19,7 @@ from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import BESIDE, HEADER_KEY, SPLIT
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.verify.api import Options, examine
+from aotbuild.verify.api import examine
 from aotbuild.verify.contents import Contents
 from aotbuild.wheels.metadata import problems as metadata_problems
 
@@ -154,7 +154,7 @@ def open_folder(path: Path) -> Built:
 
 
 def _checked(path: Path) -> Contents:
-    examined = examine(path, Options())
+    examined = examine(path)
     if examined.failed:
         failed = [outcome for outcome in examined.outcomes if outcome.status.is_failure]
         reasons = [f"{o.check}: {reason}" for o in failed for reason in o.reasons]

@@ -6,13 +6,11 @@ import base64
 import dataclasses
 import hashlib
 import json
-import stat
 import struct
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 import jax
 import jax.numpy as jnp
@@ -106,36 +104,6 @@ def write_wheel(path: Path, members: Iterable[tuple[str | zipfile.ZipInfo, bytes
         for name, data in members:
             archive.writestr(name, data)
     return path
-
-
-class _Pipe:
-    """A file that cannot seek, so that a zip written to it needs data descriptors."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.write, self.flush = file.write, file.flush
-
-
-def write_streamed(path: Path, files: Files, zip64: str = "") -> Path:
-    """Write a zip with data descriptors; that of the member `zip64` has long sizes."""
-    with path.open("wb") as raw, zipfile.ZipFile(_Pipe(raw), "w") as archive:  # type: ignore[arg-type]
-        for name, data in files.items():
-            with archive.open(name, "w", force_zip64=name == zip64) as member:
-                member.write(data)
-        assert all(info.flag_bits & 0x8 for info in archive.infolist())
-    return path
-
-
-def special(name: str, mode: int) -> zipfile.ZipInfo:
-    """Return a member with a Unix mode, as a link or a device has."""
-    info = zipfile.ZipInfo(name)
-    info.external_attr = mode << 16
-    info.create_system = 3
-    return info
-
-
-LINK = stat.S_IFLNK | 0o777
-DEVICE = stat.S_IFCHR | 0o666
-SETUID = stat.S_IFREG | 0o4755
 
 
 def edit(path: Path, change: Callable[[bytearray], bytes | bytearray]) -> Path:

@@ -17,7 +17,6 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.format.index import Index, write_index
     from aotbuild.format.record_json import record_digest
     from aotbuild.runtime.distribution import folder_in_wheel
-    from aotbuild.verify.contents import _row_problems, record_problems
 
 _HEAD = re.compile(rb"aotbuild-index [0-9]+\n([^\n]{64})\n")
 _ROW = 136
@@ -101,16 +100,10 @@ def TestOneInput(data: bytes) -> None:
         except AotbuildError as err:
             str(err).encode()
             continue
-        said = record_problems(index.header, functions, records)
-        "".join(said).encode("utf-8", "backslashreplace")
         folder_in_wheel(index.header)
-        try:
-            problems = list(_row_problems(each, index))
-        except ValueError:  # a row that no lookup reads; `verify` says so
-            continue
         extra = {k: v for k, v in index.header.items() if k not in ("rows", "objects")}
         again = Index.open(write_index(extra, functions, records), "again")
-        if not problems and len(functions) + len(records) == index.row_count:
+        if len(functions) + len(records) == index.row_count:
             # Keys that an object has besides are left out; records of a signature have no order.
             assert list(again.functions()) == functions
             found = [record for f in functions for record in again.records(f.name)]

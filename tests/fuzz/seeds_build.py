@@ -21,7 +21,7 @@ from aotbuild.manifest import parse_manifest
 from aotbuild.record import recording as lines
 from aotbuild.record.recording import Program, RecordedCall, RecordedFunction, Tally
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.verify.archive import record_hash
+from aotbuild.wheels.draft import record_hash
 
 Seeds = Iterator[tuple[str, bytes]]
 
@@ -179,12 +179,6 @@ def wheel() -> Seeds:
     with zipfile.ZipFile(packed, "w") as archive, archive.open("a", "w", force_zip64=True) as file:
         file.write(b"zip64")
     yield "zip64", packed.getvalue()
-
-
-def record_file() -> Seeds:
-    info = "p-1.dist-info"
-    yield "one", f"p/a.py,{record_hash(b'a')},1\n{info}/RECORD,,\n".encode()
-    yield "quoted", f'"p/a.py",{record_hash(b"a")},1\r\n"{info}/RECORD",,\r\n'.encode()
 
 
 PYPROJECT = """\

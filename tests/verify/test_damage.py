@@ -78,7 +78,7 @@ def test_a_damaged_folder_fails(aot: Files, damage: Damage, seed: int, tmp_path:
     files = {**aot, name: damage(chance, bytearray(aot[name]))}
     found = failures(check(wheels.write_folder(tmp_path / "_aot", files)))
     assert found
-    assert set(found) <= {"index", "records", "blobs", "files"}
+    assert set(found) <= {"index", "blobs", "files"}
 
 
 def test_swapped_blobs_fail(aot: Files, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_missing_blobs_fail(aot: Files, tmp_path: Path) -> None:
 def test_damage_with_fresh_digests_never_reaches_the_parent(
     damage: Damage, seed: int, tmp_path: Path
 ) -> None:
-    """What digests cannot find is loaded in a child; a signature or a golden output may find it."""
+    """What digests cannot find is loaded in a child; a golden output may find it."""
     built = wheels.make_records()[0]
     data = damage(random.Random(seed), bytearray(wheels.bytes_of(built)))
     files = wheels.aot_files([wheels.with_other_bytes(built, data)])

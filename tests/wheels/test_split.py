@@ -243,7 +243,7 @@ class TestRefused:
         with pytest.raises(WheelRefused) as caught:
             split(wheel, tmp_path / "out")
         words = f"METADATA is not of {BASE}: expected demo 1.0, found {name} 1.0"
-        assert caught.value.reasons == (f"dist-info: {words}",)
+        assert caught.value.reasons == (f"wheel: {words}",)
 
     @pytest.mark.parametrize(
         ("line", "reason"),
