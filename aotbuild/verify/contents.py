@@ -12,7 +12,7 @@ from typing import TypeVar
 from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.format.layout import BESIDE, HEADER_KEY, packaged_blobs
+from aotbuild.format.layout import BESIDE, HEADER_KEY, companions_of, packaged_blobs
 from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Blob, Record
 from aotbuild.runtime.blobs import read_blob
@@ -112,10 +112,11 @@ def _read_all(index: Index, problems: list[str]) -> list[Record]:
     read = len(functions) + len(records)
     if not problems and read != index.row_count:
         problems.append(f"expected {index.row_count} objects, found {read} that a lookup finds")
-    try:
-        read_left_out(index.header)
-    except ValueError as err:
-        problems.append(str(err))
+    for read_part in (companions_of, read_left_out):
+        try:
+            read_part(index.header)
+        except ValueError as err:
+            problems.append(str(err))
     return records
 
 

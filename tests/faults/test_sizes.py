@@ -172,26 +172,3 @@ def test_many_names(command: str, key: str, tmp_path: Path, honest: Path) -> Non
         ended = invoke(command, place, *([place] if command == "diff" else []))
     # What is donated has to be a parameter.
     assert_refused(ended, codes=[7] if key == "donate" else [0])
-
-
-METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\nRequires-Dist: jaxlib\n"
-
-
-@pytest.mark.cause(19)
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [("other", "1.0"), ("demo", "2.0"), ("demo", "1.0.post1"), ("../demo", "1.0"), ("", "1.0")],
-)
-def test_verify_and_split_agree_about_metadata(
-    name: str, version: str, tmp_path: Path, honest: Path
-) -> None:
-    place = wheel_with(tmp_path / WHEEL, honest)
-    with zipfile.ZipFile(place) as archive:
-        files = {each: archive.read(each) for each in archive.namelist()}
-    files[f"{INFO}/METADATA"] = METADATA.format(name, version).encode()
-    with zipfile.ZipFile(place, "w") as archive:
-        for each, data in files.items():
-            archive.writestr(each, data)
-    words = f"METADATA is not of {WHEEL}: expected demo 1.0, found "
-    assert_refused(invoke("verify", WHEEL, "--no-run"), words)
-    assert_refused(invoke("split", WHEEL, "--out", "out"), words)
