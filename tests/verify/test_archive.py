@@ -80,7 +80,7 @@ def test_dist_info(files: Files, wheel: Path) -> None:
     rewrite(renamed, with_record(files))
     assert "expected demo 2.0, found demo 1.0" in failures(check(renamed))["wheel"]
     odd = renamed.rename(wheel.with_name("demo.whl"))
-    assert "demo.whl" in failures(check(odd))["wheel"]
+    assert "Invalid wheel filename" in failures(check(odd))["wheel"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_dist_info(files: Files, wheel: Path) -> None:
         ((), "expected Requires-Dist: jaxlib=="),
         (("jaxlib>=0.1",), "found jaxlib>=0.1, which allows older ones"),
         ((f"jaxlib>={wheels.REQUIRES[1][8:]}",), "which allows later ones"),
-        (("jaxlib @ https://example.org/jaxlib.whl",), "without a condition, found jaxlib@"),
+        (("jaxlib @ https://example.org/jaxlib.whl",), "without a condition, found jaxlib @"),
         ((f"{wheels.REQUIRES[1]}; python_version > '3'",), "found none"),
         ((f"{wheels.REQUIRES[1]}; extra == 'x'",), "found none"),
         (("jaxlib==",), "Requires-Dist: 'jaxlib=='"),

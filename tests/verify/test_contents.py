@@ -2,51 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
-from attacks import wheels
-from attacks.wheels import Built, check, failures
 
-from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.verify.child_loading import Shape, differences, hlo_shape, stated_shapes
-
-
-@pytest.fixture(scope="module")
-def built() -> list[Built]:
-    return wheels.make_records()
-
-
-def rewritten(
-    index: bytes, change: Callable[[list[bytes], bytes], tuple[list[bytes], bytes]]
-) -> bytes:
-    """Return an index with other rows and objects, and a digest that fits them."""
-    magic, _, head, rest = index.split(b"\n", 3)
-    header = json.loads(head)
-    lines = rest.split(b"\n", header["rows"])
-    rows, objects = change(lines[: header["rows"]], lines[-1])
-    header = {**header, "rows": len(rows), "objects": len(objects)}
-    vouched = canonical_json(header) + b"\n" + b"".join(row + b"\n" for row in rows)
-    return magic + b"\n" + sha256_hex(vouched).encode() + b"\n" + vouched + objects
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda rows, objects: (rows[::-1], objects), "objects, found"),
-        (lambda rows, objects: ([*rows, b"x" * 135], objects), ""),
-    ],
-)
-def test_an_index_with_a_fresh_digest(
-    built: list[Built], change: Callable[..., Any], expected: str, tmp_path: Path
-) -> None:
-    files = wheels.aot_files(built)
-    files["index"] = rewritten(files["index"], change)
-    found = failures(check(wheels.write_folder(tmp_path / "_aot", files)))
-    assert expected in found["index"]
 
 
 def test_shapes_of_hlo() -> None:
