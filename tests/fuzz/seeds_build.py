@@ -21,7 +21,7 @@ from aotbuild.manifest import parse_manifest
 from aotbuild.record import recording as lines
 from aotbuild.record.recording import Program, RecordedCall, RecordedFunction, Tally
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.wheels.draft import record_hash
+from aotbuild.wheels.new_wheel import _record_hash as record_hash
 
 Seeds = Iterator[tuple[str, bytes]]
 
