@@ -17,17 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.calls import measure_first, measure_warm
+from benchmarks.calls import measure_warm
 from benchmarks.cold import measure_cold, mismatches
-from benchmarks.libraries import measure_libraries
 from benchmarks.machine import describe_machine, versions_in
 from benchmarks.places import RESULTS
-from benchmarks.processes import measure_processes
 from benchmarks.ready import Ready
 from benchmarks.registry import MODELS, System, read_systems
-from benchmarks.samples import measure_samples
 from benchmarks.scripts import SCRIPTS, measure_script
-from benchmarks.settings import measure_settings
 from benchmarks.venvs import Unavailable
 from benchmarks.write import read_results, write_results
 
@@ -35,8 +31,6 @@ _ROUNDS = {"transformer": 11, "digits": 5, "mjx": 5}
 _QUICK_ROUNDS = {"transformer": 3, "digits": 3, "mjx": 1}
 # The mjx step takes a minute to build, and one more for a round: a quick run leaves it out.
 _QUICK_MODELS = ("transformer", "digits")
-# What starts are made of; no bar is about it.
-_NOT_QUICK = ("libraries", "processes", "samples", "settings")
 _WARM_ROUNDS, _QUICK_WARM_ROUNDS = 3, 1
 # A process of the mjx step through jit takes 15 s, and its latency is that of the executable.
 _WARM_MODELS = ("transformer", "digits")
@@ -66,7 +60,7 @@ def main() -> int:
     """Run what was asked for; return the exit status."""
     arguments = _parse()
     parts = _parts()
-    chosen = _names(arguments.only, parts, arguments.quick)
+    chosen = _names(arguments.only, parts)
     unknown = sorted(set(chosen) - set(parts))
     if unknown:
         print(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}", file=sys.stderr)
@@ -90,10 +84,10 @@ def main() -> int:
     return int(bool(problems))
 
 
-def _names(only: str, parts: dict[str, Any], quick: bool) -> list[str]:
-    """Return the names of `--only`: without it all parts but those too long, for `none` no part."""
+def _names(only: str, parts: dict[str, Any]) -> list[str]:
+    """Return the names of `--only`: all parts without it, no part for `none`."""
     if not only:
-        return [name for name in parts if not (quick and name in _NOT_QUICK)]
+        return list(parts)
     return [name for name in only.split(",") if name and name != "none"]
 
 
@@ -138,18 +132,7 @@ def _parts() -> dict[str, Callable[[Ready, Options], Any]]:
     """Return the parts in their order; each measures with what is ready."""
     parts: dict[str, Callable[[Ready, Options], Any]] = {
         "cold": lambda ready, options: measure_cold(ready, options.systems, options.rounds()),
-        "first": lambda ready, options: measure_first(
-            ready, options.systems, options.warm_rounds()
-        ),
         "warm": lambda ready, options: measure_warm(ready, options.systems, options.warm_rounds()),
-        "libraries": lambda ready, options: measure_libraries(ready, 3 if options.quick else 9),
-        "processes": lambda ready, options: measure_processes(
-            ready, options.systems, 1 if options.quick else 3
-        ),
-        "samples": lambda ready, options: measure_samples(ready, options.systems),
-        "settings": lambda ready, options: measure_settings(
-            ready, options.systems, 3 if options.quick else 9
-        ),
     }
     for script in SCRIPTS:
         parts[script.name] = lambda ready, options, script=script: measure_script(  # type: ignore[misc]

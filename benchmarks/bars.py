@@ -50,7 +50,7 @@ def all_bars(results: Results) -> list[Bar]:
     ]
     others = [
         Bar(name, limit, figure(results), unit)
-        for name, limit, unit, figure in (*_FIRST, *_WARM, *_GUARD, *_RECORDING, *_INDEX, *_BUILD)
+        for name, limit, unit, figure in (*_WARM, *_INDEX, *_BUILD)
     ]
     return cold + others
 
@@ -64,39 +64,12 @@ def cold_ratio(results: Results, key: str, model: str, system: str, baseline: st
     return ratio
 
 
-def _primed(system: str) -> Figure:
-    def figure(results: Results) -> float | None:
-        found = _systems(results, "first", "transformer").get(system, {}).get("prime")
-        return median(found["first_s"]) / median(found["later_s"]) if found else None
-
-    return figure
-
-
 def _dispatch(backend: str, signatures: int) -> Figure:
     def figure(results: Results) -> float | None:
         for row in _rows(results, "dispatch"):
             if (row.get("backend"), row.get("signatures")) == (backend, signatures):
                 return float(row["ratio"])
         return None
-
-    return figure
-
-
-def _guard(guard: str) -> Figure:
-    def figure(results: Results) -> float | None:
-        rows = _rows(results, "guard")
-        return next((float(row["ratio"]) for row in rows if row.get("guard") == guard), None)
-
-    return figure
-
-
-def _recording(leaves: int) -> Figure:
-    """Return what a call takes longer of a function with one signature."""
-
-    def figure(results: Results) -> float | None:
-        rows = [row for row in _rows(results, "recording") if row.get("signatures") == 1]
-        found = (float(row["overhead_us"]) for row in rows if row.get("leaves") == leaves)
-        return next(found, None)
 
     return figure
 
@@ -163,10 +136,6 @@ _COLD = (
     ("mjx", "numpy", "jit", 0.15),
     ("mjx", "jax", "jit", 0.15),
 )
-_FIRST = tuple(
-    (f"First call after preload(prime=True) / later ones: {name}", 1.3, "", _primed(name))
-    for name in ("numpy-hoist", "numpy", "jax")
-)
 _WARM = tuple(
     (f"Warm call at {count:,} signatures: {name} / jit", limit, "", _dispatch(backend, count))
     for backend, name, limit in (
@@ -175,14 +144,6 @@ _WARM = tuple(
         ("numpy-alone", "numpy backend, without jax", 1.0),
     )
     for count in (1, 64, 1000)
-)
-_GUARD = tuple(
-    (f"Warm call of jit inside a guard, {name} / without", 1.01, "", _guard(guard))
-    for guard, name in (("with", "a with block"), ("process", "the whole process"))
-)
-_RECORDING = tuple(
-    (f"Recording a warm call of jit with {leaves} arrays", 30.0, " µs", _recording(leaves))
-    for leaves in (3, 200)
 )
 _INDEX = (
     (

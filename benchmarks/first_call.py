@@ -1,10 +1,11 @@
 """Measure where the first call of the 12-layer transformer goes, in fresh processes.
 
-Each executable is made three times: `xla` as XLA serializes it, `steady` and `fast` as `startup:`
-of a manifest does. Processes that load and call them alternate; medians are printed. With --perf,
-Linux's `perf` says what loading and the first call are made of. With --svg, a picture is written.
+The executable is made twice: `xla` as XLA serializes it, and `rewritten` as packages hold it, with
+the thunk rewrite. Processes that load and call them alternate; medians are printed, and the ratios
+of what a first call costs: load, put and first call. The rewrite stays in the project as long as it
+saves 15 % of that, or keeps loading from being quadratic (`loading.py`).
 
-    python benchmarks/first_call.py [--rounds 7] [--json] [--perf] [--svg FILE]
+    python benchmarks/first_call.py [--rounds 7] [--json]
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,11 @@ import numpy as np
 
 _ROOT = Path(__file__).resolve().parent.parent
 _CALLS = 10
+Costs = tuple[list[float], list[float]]
+# What a first call is made of.
+_FIRST = ("load", "put", "first call")
 sys.path.insert(0, str(_ROOT))
 
-from benchmarks import first_call_chart, first_call_perf  # noqa: E402
 from benchmarks.models import data, transformer  # noqa: E402
 
 
@@ -34,28 +38,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--perf", action="store_true")
-    parser.add_argument("--svg", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kinds = make(folder)
         rows = measure(folder, kinds, options.rounds)
-        if options.perf:
-            for row in rows:
-                command = _command(folder, row["executable"], calls=0)
-                row["inside"] = first_call_perf.inside(command, folder / "perf.data")
     for row in rows:
         print(json.dumps(row) if options.json else _describe(row))
-    if options.svg:
-        options.svg.write_text(first_call_chart.draw(rows), encoding="utf-8")
     return 0
 
 
 def make(folder: Path) -> list[str]:
     """Write the executables and their inputs below `folder`; return the executables' names."""
     from aotbuild.format.target import Target
-    from aotbuild.platforms.cpu.describe import FAST
     from aotbuild.worker import private as jax_private
     from aotbuild.worker.thunk_rewrite.rewrite import rewrite
 
@@ -69,18 +64,11 @@ def make(folder: Path) -> list[str]:
 
     jax.config.update("jax_traceback_in_locations_limit", 0)
     lowered = jax.jit(flat).lower(*weights.values(), *inputs.values())
-    made = {
-        "xla": jax_private.serialize_executable(lowered.compile()),
-        "fast": jax_private.serialize_executable(
-            lowered.compile(compiler_options=dict(FAST.options))
-        ),
-    }
-    target = Target.parse("cpu:x86-64-v3:1")
-    made["steady"] = rewrite(made["xla"], target)[0]
-    made["fast"] = rewrite(made["fast"], target)[0]
+    plain = jax_private.serialize_executable(lowered.compile())
+    made = {"xla": plain, "rewritten": rewrite(plain, Target.parse("cpu:x86-64-v3:1"))[0]}
     for name, executable in made.items():
         (folder / name).write_bytes(executable)
-    return ["xla", "steady", "fast"]
+    return list(made)
 
 
 def measure(folder: Path, kinds: list[str], rounds: int) -> list[dict[str, Any]]:
@@ -94,9 +82,11 @@ def measure(folder: Path, kinds: list[str], rounds: int) -> list[dict[str, Any]]
             samples[kind].append(json.loads(printed))
     sums = {round(sample["sum"] / 10) for found in samples.values() for sample in found}
     assert len(sums) <= 2, f"the executables return different things: {sums}"
+    costs = {kind: _first_costs(found) for kind, found in samples.items()}
     return [
         {
             "executable": kind,
+            "of_xla": _ratios(costs[kind], costs["xla"]),
             "bytes": (folder / kind).stat().st_size,
             "rounds": rounds,
             "stages": {
@@ -107,6 +97,21 @@ def measure(folder: Path, kinds: list[str], rounds: int) -> list[dict[str, Any]]
         }
         for kind, found in samples.items()
     ]
+
+
+def _ratios(ours: Costs, theirs: Costs) -> dict[str, float]:
+    found = {}
+    for name, mine, base in zip(("wall", "cpu"), ours, theirs, strict=True):
+        found[name] = round(statistics.median(map(truediv, mine, base)), 3)
+    return found
+
+
+def _first_costs(found: list[Any]) -> Costs:
+    """Return wall clock and CPU time of load, put and first call, for each process."""
+    sums = [
+        [sum(sample["stages"][stage][at] for stage in _FIRST) for sample in found] for at in (0, 1)
+    ]
+    return sums[0], sums[1]
 
 
 def _command(folder: Path, kind: str, calls: int) -> list[str]:
@@ -142,14 +147,13 @@ def _write(file: Path, arrays: list[Any]) -> None:
 
 def _describe(row: dict[str, Any]) -> str:
     lines = [f"{row['executable']} ({row['bytes']:,} bytes), medians of {row['rounds']}:"]
+    ratio = row["of_xla"]
+    lines.append(f"  of xla's first call: {ratio['wall']:.2f}, CPU {ratio['cpu']:.2f}")
     stages = {**row["stages"], "later calls": row["steady"]}
     lines += [
         f"  {name:14} {times['wall_ms']:8.2f} ms, {times['cpu_ms']:8.2f} ms of CPU"
         for name, times in stages.items()
     ]
-    for name, shares in row.get("inside", {}).items():
-        lines.append(f"  inside {name}:")
-        lines += [f"    {share:5.1f}% {what}" for what, share in shares.items()]
     return "\n".join(lines)
 
 

@@ -27,7 +27,6 @@ class System:
     arguments: tuple[str, ...] = ()
     run_arguments: tuple[str, ...] = ()
     build_arguments: tuple[str, ...] = ()
-    first_call: bool = False
     peer: bool = False
     slow: bool = False
 

@@ -21,19 +21,11 @@ _MODELS = {
 _BASELINE = "jit"
 # A table of a script with more columns than these is turned on its side.
 _MOST_COLUMNS = 11
-# Parts whose rows are shown as they are, beside those of SCRIPTS.
-_STARTS = {
-    "libraries": "The cost of loading the main library of each system",
-    "processes": "What a start asks the kernel to do: transformer",
-    "samples": "Where the CPU time of a start goes: transformer, ms, by perf",
-    "settings": "Settings of the process: numpy backend, weights in the package",
-}
 
 
 def page(results: Results, level: int = 1) -> str:
     """Return everything that was measured as Markdown; `level` is that of its first headings."""
-    parts = [_machine(results), _bars(results), _cold(results), _first(results), _warm(results)]
-    parts += [_script(results, name, title, f"{name}.py") for name, title in _STARTS.items()]
+    parts = [_machine(results), _bars(results), _cold(results), _warm(results)]
     parts += [_script(results, script.name, script.title, script.shown) for script in SCRIPTS]
     text = "\n\n".join(part for part in [*parts, _missing(results)] if part)
     return re.sub(r"^## ", "#" * (level + 1) + " ", text, flags=re.MULTILINE) + "\n"
@@ -118,27 +110,6 @@ def _cold_model(model: str, measured: dict[str, Any]) -> str:
 def by_model(report: dict[str, Any]) -> dict[str, Any]:
     """Return what a part measured of each model; nothing where the part was not available."""
     return {model: report[model] for model in _MODELS if model in report}
-
-
-def _first(results: Results) -> str:
-    report = results.get("first", {}).get("report", {})
-    rows = [
-        (
-            f"{model}: {system['title']}",
-            *(f"{median(system[before]['first_s']) * 1000:.1f}" for before in _BEFORE),
-            f"{median(system['prime']['later_s']) * 1000:.1f}",
-            f"{median(system['prime']['ahead_s']) * 1000:.0f}",
-        )
-        for model, measured in by_model(report).items()
-        for system in measured["systems"].values()
-    ]
-    if not rows:
-        return ""
-    head = ("ms", "after load", "after preload", "primed", "later calls", "preload(prime=True)")
-    return "## The first call\nMilliseconds of the first call in a process.\n\n" + table(head, rows)
-
-
-_BEFORE = ("nothing", "preload", "prime")
 
 
 def _warm(results: Results) -> str:

@@ -24,7 +24,6 @@ hoisted = run.OPTIONS.get("--hoist") == "yes"
 weights = {} if hoisted else jax.device_put(run.read_arrays("--weights"))
 inputs = run.read_arrays("--inputs").values()
 run.mark("weights")
-run.preload(library)
 
 
 def call() -> list[Any]:

@@ -19,7 +19,6 @@ hoisted = run.OPTIONS.get("--hoist") == "yes"
 weights = {} if hoisted else run.read_arrays("--weights")
 inputs = run.read_arrays("--inputs").values()
 run.mark("weights")
-run.preload(library)
 
 
 def call() -> list[Any]:

@@ -30,14 +30,6 @@ def read_arrays(option: str) -> dict[str, Any]:
         return dict(archive)
 
 
-def preload(library: Any) -> None:
-    """Preload a library of aotbuild as `--before` says: `preload`, `prime`, or `nothing`."""
-    before = OPTIONS.get("--before", "nothing")
-    if before != "nothing":
-        library.preload(**({"prime": True} if before == "prime" else {}))
-        mark(before)
-
-
 def finish(call: Callable[[], Sequence[Any]]) -> None:
     """Call once, save the outputs, make `--calls` more, and print marks and times as JSON.
 

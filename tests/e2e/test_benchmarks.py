@@ -243,14 +243,9 @@ class TestBars:
         (bar,) = [bar for bar in all_bars(found) if "onnxruntime" in bar.name]
         assert (bar.limit, bar.verdict) == (1.0, "met")
 
-    def test_primed_calls_and_dispatch(self) -> None:
-        times = {"first_s": [0.012], "later_s": [0.010]}
-        first = {"transformer": {"systems": {"numpy": {"prime": times}}}}
+    def test_dispatch(self) -> None:
         rows = [{"backend": "jax", "signatures": 64, "ratio": 1.04}]
-        found = {**results("first", first), **results("dispatch", {"rows": rows})}
-        bars = {bar.name: bar for bar in all_bars(found)}
-        primed = bars["First call after preload(prime=True) / later ones: numpy"]
-        assert primed.measured == pytest.approx(1.2)
+        bars = {bar.name: bar for bar in all_bars(results("dispatch", {"rows": rows}))}
         assert bars["Warm call at 64 signatures: jax backend / jit"].verdict == "missed"
 
 
