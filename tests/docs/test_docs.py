@@ -101,6 +101,15 @@ def test_the_budgets() -> None:
     assert len([*(DOCS / "decisions").glob("*.md")]) <= DECISIONS
 
 
+@pytest.mark.parametrize("name", ["architecture", "targets-facts"])
+def test_files_are_where_the_page_says(name: str) -> None:
+    text = prose(DOCS / "explanation" / f"{name}.md")
+    files = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text))
+    assert files
+    roots = (ROOT / "aotbuild", ROOT)
+    assert [each for each in sorted(files) if not any((r / each).exists() for r in roots)] == []
+
+
 def not_markdown_everywhere(page: Path) -> Iterator[str]:
     """Yield what code hosts render, but the site's Markdown takes for a part of the paragraph."""
     lines = [line for line in prose(page).splitlines() if not line.startswith("    ")]
