@@ -1,4 +1,4 @@
-"""Constants of executables: what they add to a package, and which ones are not what one expects."""
+"""Constants of executables: what they add to a package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from aotbuild.build.events import UnitDone
 from aotbuild.build.replies import Embedded
-from aotbuild.format.record import Record
 
 # Of one function in all its executables, in bytes: less is not worth a note.
 _MUCH = 1_000_000
@@ -48,28 +47,6 @@ def embedded_notes(found: Iterable[EmbeddedIn]) -> Iterator[str]:
         yield (
             f"{function.function}: constants are embedded in {_executables(function)}, {size}; "
             f"{_largest(function)}. `constants: hoist` stores them once, beside the executables"
-        )
-
-
-def hoisted_notes(records: Iterable[Record]) -> Iterator[str]:
-    """Yield a note for each hoisted constant that is another array in another signature.
-
-    For another target, its last digits may differ for a reason.
-    """
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for record in records:
-        for constant in record.calling.constants:
-            known = found.setdefault((constant.name, f"{record.target} {constant.aval}"), {})
-            known.setdefault(constant.blob.sha256, record.function)
-    functions: dict[str, set[str]] = {}
-    for (name, _), known in found.items():
-        if name and len(known) > 1:
-            functions.setdefault(name, set()).update(known.values())
-    for name, of in sorted(functions.items()):
-        listed = ", ".join(sorted(of))
-        yield (
-            f"{name} is another array from signature to signature (of {listed}): each "
-            "is traced in a process of its own. Seed what draws it, or load it from a file"
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.build.assemble import Assembled, assemble
-from aotbuild.build.embedded import embedded_in, embedded_notes, hoisted_notes, size_remedy
+from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import LOCAL, chosen_executor, run_units
 from aotbuild.build.inputs import TooLarge, key_of_build, project_files
@@ -195,7 +195,6 @@ def _packed(
         notes = (
             *_notes(done),
             *embedded_notes(embedded),
-            *hoisted_notes(made.records),
             *_result_type_notes(plan, sources, made.records),
         )
         remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from aotbuild.build.events import Listener, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.jobs import Fed
@@ -75,8 +74,6 @@ class Progress:
     `is_transient` says that another build with the same inputs may give something else. `at` is the
     time of the last message and `started` has those of each unit's start, where another machine
     sent them with its messages.
-    `machine` is what the worker says of its machine, and `entries` are the keys of what it made or
-    used in the store.
     """
 
     waiting: dict[str, BuildUnit]
@@ -94,8 +91,6 @@ class Progress:
     at: float | None = None
     started: dict[str, float | None] = field(default_factory=dict)
     is_transient: bool = False
-    machine: tuple[Any, ...] = ()
-    entries: set[str] = field(default_factory=set)
 
     @property
     def is_unfinished(self) -> bool:

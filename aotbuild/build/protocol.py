@@ -26,7 +26,6 @@ worker's stderr is its log.
 | worker | `shrink_started`  | before rewritten executables run beside the plain ones             |
 | worker | `shrink_compared` | whether a rewritten executable gave the same results               |
 | worker | `trace_explained` | in place of all of these, where `hello` says `explain`             |
-| worker | `traced_again`    | in place of all of these, where `hello` says `again`               |
 | worker | `entries`         | keys of the store that the job made and used, if any               |
 | worker | `done`            | the job is finished                                                |
 

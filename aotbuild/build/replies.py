@@ -39,7 +39,6 @@ def _named(found: _V) -> _V:
     return found
 
 
-_List = Annotated[list[Any], AfterValidator(_named)]
 _Texts = Annotated[dict[str, str], AfterValidator(_named)]
 
 
@@ -221,19 +220,6 @@ class TraceExplained(Message):
     notes: tuple[str, ...] = ()
 
 
-class TracedAgain(Message):
-    """What another process gets of a job, to compare with what the first one got.
-
-    `trace` is as in `worker.program.program_of`. `variables` have the digest of each value that a
-    module of the project keeps, and the line that assigns it. `machine` says what ran the job.
-    """
-
-    type: Literal["traced_again"] = "traced_again"
-    trace: dict[str, str]
-    variables: dict[str, tuple[str, str]]
-    machine: _List
-
-
 class Wanted(Message):
     """An entry that the folder of the store lacks; the worker waits for `fetched`."""
 
@@ -278,7 +264,6 @@ Reply = (
     | ShrinkStarted
     | ShrinkCompared
     | TraceExplained
-    | TracedAgain
     | Wanted
     | Entries
     | Done

@@ -28,7 +28,7 @@ class Hello(Message):
     `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
     its modules are to be reported. `keep` names the stages to keep. No byte of a package may
     contain one of `secret_paths`. Each record's provenance begins with `provenance`. `config` holds
-    settings of jax. With `explain` or `again`, the worker only traces.
+    settings of jax. With `explain`, the worker only traces.
     """
 
     type: Literal["hello"] = "hello"
@@ -43,7 +43,6 @@ class Hello(Message):
     provenance: dict[str, str] = {}
     config: tuple[tuple[str, Any], ...] = ()
     explain: bool = False
-    again: bool = False
 
 
 class RunJob(Message):

@@ -272,10 +272,10 @@ class Options(Model):
     verify: Verify = Field(
         default_factory=Verify, description="Golden outputs, which aotbuild verify compares with"
     )
-    purity: Literal["check", "strict", "skip"] = Field(
+    purity: Literal["check", "skip"] = Field(
         default="check",
-        description="Trace twice and compare; refuse kept traced values, too; or trust that it is "
-        "the same",
+        description="Lower in two processes, with other clocks and random numbers in the second, "
+        "and refuse what differs; or trust that it is the same",
     )
     startup: Literal["steady", "fast", "tuned"] = Field(
         default="steady",

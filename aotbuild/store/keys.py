@@ -43,14 +43,6 @@ def blob_key(sha256: str) -> str:
     return key_of({"entry": "blob", "sha256": sha256})
 
 
-def programs_key(aotbuild: str, programs: list[list[Any]]) -> str:
-    """Return the key of a note that the programs of a signature were the same when traced again.
-
-    `programs` has the name of each unit, its toolchain and its `provenance.trace`.
-    """
-    return key_of({"entry": "traced again", "aotbuild": aotbuild, "programs": programs})
-
-
 def executable_keys(
     *,
     target: str,

@@ -49,11 +49,10 @@ class BlobFolder:
         return (self.root / blob.path).read_bytes()
 
 
-def store_constants(values: list[Any], names: list[str], blobs: BlobFolder) -> tuple[Constant, ...]:
+def store_constants(values: list[Any], blobs: BlobFolder) -> tuple[Constant, ...]:
     """Write each constant in its own blob, so that equal arrays are stored once."""
     return tuple(
-        Constant(to_aval(value.aval), store_array(np.asarray(value), blobs), name)
-        for value, name in zip(values, names, strict=True)
+        Constant(to_aval(value.aval), store_array(np.asarray(value), blobs)) for value in values
     )
 
 

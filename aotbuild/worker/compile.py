@@ -20,7 +20,7 @@ from aotbuild.format.record import (
 )
 from aotbuild.format.record_json import specs_from_json, specs_to_json
 from aotbuild.format.target import HOST, Target
-from aotbuild.platforms.building import Hardware, compiler
+from aotbuild.platforms.building import compiler
 from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import ExecutableKeys, executable_keys
@@ -28,12 +28,10 @@ from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
-from aotbuild.worker.constant_names import names_of
 from aotbuild.worker.custom_calls import CustomCalls
-from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
 from aotbuild.worker.jitted import jit_job
-from aotbuild.worker.lower import Lowered, lower
+from aotbuild.worker.lower import Lowered
 from aotbuild.worker.shardings import Spec, specs_of
 from aotbuild.worker.stages import (
     Stages,
@@ -78,12 +76,10 @@ class NativeCompiler:
     stages: Stages
     measurer: Measurer = measure
 
-    def compile(
-        self, traced: Traced, target: Target, hardware: Hardware, provenance: dict[str, Any]
-    ) -> Made:
+    def compile(self, lowered: Lowered, provenance: dict[str, Any]) -> Made:
         """Make an executable; its bytes and constants are written to `blobs`."""
+        target, hardware, traced = lowered.target, lowered.hardware, lowered.traced
         there = compiler(target.platform)
-        lowered = lower(traced, target, hardware)
         provenance = {
             **provenance,
             "stablehlo": lowered.digest,
@@ -217,11 +213,7 @@ class NativeCompiler:
         )
 
     def _constants(self, lowered: Lowered) -> tuple[Constant, ...]:
-        values, job = lowered.constants, lowered.traced.job
-        if not values:
-            return ()
-        function = resolve_function(job.call, f"functions.{job.name}.call")
-        return store_constants(values, names_of(job.call, function, values), self.blobs)
+        return store_constants(lowered.constants, self.blobs)
 
 
 def decision_notes(record: Record) -> list[str]:

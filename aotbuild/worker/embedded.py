@@ -6,34 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from aotbuild.build.replies import Embedded
-from aotbuild.worker.constant_names import names_of
-from aotbuild.worker.function import resolve_function
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.traced import Traced
 
-# In bytes: finding a name takes time, and less makes no wheel large.
+# In bytes: less makes no wheel large.
 _FEW = 10_000
 
 
 def embedded_constants(traced: Traced) -> Embedded | None:
     """Return how much an executable of this trace embeds; None if it is little."""
-    job = traced.job
-    if job.function.constants != "embed":
+    if traced.job.function.constants != "embed":
         return None
     arrays = {id(array): array for array in _constants(traced.closed_jaxpr)}
     total = sum(array.nbytes for array in arrays.values())
     if total < _FEW:
         return None
     largest = max(arrays.values(), key=lambda array: array.nbytes)
-    function = resolve_function(job.call, f"functions.{job.name}.call")
-    (name,) = names_of(job.call, function, [largest])
-    what = "a constant without a name" if name.startswith("unnamed.") else name
     shape = ",".join(map(str, largest.shape))
-    return Embedded(
-        total=total,
-        largest=f"{what} ({largest.dtype}[{shape}])",
-        largest_bytes=largest.nbytes,
-    )
+    return Embedded(total=total, largest=f"{largest.dtype}[{shape}]", largest_bytes=largest.nbytes)
 
 
 def _constants(closed: Any) -> Iterator[Any]:

@@ -44,7 +44,7 @@ def serve_in_forks(
             _adopt_orphans()
             is_prepared = True
         reading, writing = os.pipe()
-        child = _fork()
+        child = fork()
         if child == 0:
             os.close(reading)
             _fix_random_numbers()
@@ -58,7 +58,7 @@ def serve_in_forks(
         _end_orphans()
 
 
-def _fork() -> int:
+def fork() -> int:
     """Fork. Python warns of threads: there are only those of OpenBLAS, which knows forks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

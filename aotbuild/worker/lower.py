@@ -99,8 +99,7 @@ def _lower_there(
     traced: Traced, target: Target, hardware: Hardware, devices: Sequence[Any]
 ) -> Lowered:
     """Lower for GPUs or TPUs, traced over them where there is a mesh or a kernel asks for them."""
-    # The first trace has shown that the function has no side effects.
-    job = traced.job.with_options(purity="skip")
+    job = traced.job
     if traced.mesh is not None:
         traced = trace(job, devices=devices)
     try:

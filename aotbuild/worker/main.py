@@ -47,12 +47,13 @@ def main() -> None:
 
     def serve(line: str) -> None:
         """Run the job of a line."""
-        from aotbuild.worker.session import Session
+        from aotbuild.worker.session import Session, second_fork
 
-        send = partial(_send, out, token=hello.token, process=os.getpid())
-        session = Session(hello, partial(_ask, lines, send))
         request = read_request(line)
         assert isinstance(request, RunJob), "after hello there are only jobs"
+        second = second_fork(hello, request.job)
+        send = partial(_send, out, token=hello.token, process=os.getpid())
+        session = Session(hello, partial(_ask, lines, send), second)
         for reply in session.run(request.job):
             send(reply)
         send(Done())

@@ -31,8 +31,8 @@ def export_portable(
 
     Avals with symbolic dims are kept as `provenance["symbolic_leaves"]`.
     """
-    exported = _export(traced, target)
-    data = _serialize(traced, exported)
+    found = exported(traced, target)
+    data = _serialize(traced, found)
     return Record(
         function=traced.job.name,
         signature=traced.signature,
@@ -40,8 +40,8 @@ def export_portable(
         blob=blobs.add("stablehlo", data),
         requires=_requirements(target),
         calling=_calling(traced),
-        provenance={**provenance, **_export_facts(exported, traced)},
-        stages=stages.keep(exported_texts(traced, exported)),
+        provenance={**provenance, **_export_facts(found, traced)},
+        stages=stages.keep(exported_texts(traced, found)),
     )
 
 
@@ -64,7 +64,8 @@ def symbolic_dims(job: Job) -> Dims:
     return dim
 
 
-def _export(traced: Traced, target: Target) -> export.Exported:
+def exported(traced: Traced, target: Target) -> export.Exported:
+    """Return the function as `jax.export` gives it; TraceRefused if it cannot be exported."""
     checks = [_check(name) for name in traced.job.function.export.disabled_checks]
     jitted = jit_flat(traced)
     try:

@@ -1,6 +1,7 @@
-"""What a trace is told from another one by: its operations, and the constants in them.
+"""A traced program as rows of text that mean the same in every process, without paths.
 
-Both are digests that mean the same in every process, for every platform, and without paths.
+They tell one trace from another: by their digests, which records keep, and by the first row that
+differs, which an error shows.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from jax.extend.core import Literal
 
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.arrays import array_digest, is_array
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.purity.normalize import array_digest, is_array
-from aotbuild.worker.purity.values import is_a
+
+# What is shown of a constant: numbers, and the beginning of a digest.
+_SHOWN_DIGITS = 12
 
 
 def program_of(closed_jaxpr: Any) -> dict[str, str]:
@@ -25,73 +28,96 @@ def program_of(closed_jaxpr: Any) -> dict[str, str]:
     equations with these values, dtypes, shapes, and those parameters that are numbers. Names and
     objects are left out: they may name paths or addresses.
     """
-    found = _Program()
-    found.add(closed_jaxpr)
+    found = Program.of(closed_jaxpr)
     return {
         "constants": sha256_hex(canonical_json(sorted(found.values))),
-        "operations": sha256_hex(canonical_json(found.lines)),
+        "operations": sha256_hex(canonical_json(found.rows)),
     }
 
 
 @dataclass
-class _Program:
+class Program:
+    """The rows of a program, and the equation of each; None for the beginning and end of a jaxpr.
+
+    `values` has the constants in it as text.
+    """
+
+    rows: list[str] = field(default_factory=list)
+    equations: list[Any] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
-    lines: list[Any] = field(default_factory=list)
-    # Arrays and their digests by id; an array that is alive keeps its own.
+    # Arrays and their texts by id; an array that is alive keeps its own.
     _known: dict[int, tuple[Any, str]] = field(default_factory=dict)
 
-    def add(self, closed: Any, depth: int = 0) -> None:
-        """Add a jaxpr, and those inside of its equations."""
+    @classmethod
+    def of(cls, closed_jaxpr: Any) -> Program:
+        """Return the rows of a closed jaxpr and of those inside of its equations."""
+        found = cls()
+        found._add(closed_jaxpr, 0)
+        return found
+
+    def _add(self, closed: Any, depth: int) -> None:
         jaxpr = body_of(closed)
         numbers: dict[Any, int] = {}
         for variable in (*jaxpr.constvars, *jaxpr.invars):
             numbers[variable] = len(numbers)
-        consts = [self._value(value) for value in getattr(closed, "consts", ())]
-        self.lines.append([depth, [_aval(v) for v in jaxpr.invars], consts])
+        consts = " ".join(self._value(value) for value in getattr(closed, "consts", ()))
+        self._row(depth, f"inputs {' '.join(map(_aval, jaxpr.invars))}; constants {consts}")
         for equation in jaxpr.eqns:
-            inputs = [self._input(value, numbers) for value in equation.invars]
+            inputs = ", ".join(self._input(value, numbers) for value in equation.invars)
             for variable in equation.outvars:
                 numbers[variable] = len(numbers)
             name, params = jax_private.name_and_params(equation)
-            outputs = [_aval(variable) for variable in equation.outvars]
-            kept = [[n, found] for n, v in sorted(params.items()) if (found := self._plain(v))]
-            self.lines.append([depth, name, inputs, outputs, kept])
+            outputs = ", ".join(map(_aval, equation.outvars))
+            kept = [f"{n}={found}" for n, v in sorted(params.items()) if (found := self._plain(v))]
+            self._row(depth, f"{' '.join([name, *kept])}({inputs}) -> {outputs}", equation)
             for inner in inner_jaxprs(equation):
-                self.add(inner, depth + 1)
-        self.lines.append([depth, [self._input(value, numbers) for value in jaxpr.outvars]])
+                self._add(inner, depth + 1)
+        results = ", ".join(self._input(value, numbers) for value in jaxpr.outvars)
+        self._row(depth, f"results {results}")
 
-    def _input(self, value: Any, numbers: dict[Any, int]) -> Any:
-        return self._value(value.val, value.aval) if is_a(value, Literal) else numbers.get(value)
+    def _row(self, depth: int, text: str, equation: Any = None) -> None:
+        self.rows.append(f"{'  ' * depth}{text}")
+        self.equations.append(equation)
+
+    def _input(self, value: Any, numbers: dict[Any, int]) -> str:
+        if isinstance(value, Literal):
+            return self._value(value.val, value.aval)
+        return f"%{numbers[value]}" if value in numbers else "a value of another trace"
 
     def _value(self, value: Any, aval: Any = None) -> str:
         value = jax_private.constant_array(value)
         if id(value) in self._known:
             return self._known[id(value)][1]
-        digest = _digest(value, aval)
-        self.values.add(digest)
+        if not is_array(value) and isinstance(value, bool | int | float | complex):
+            value = np.asarray(value, getattr(aval, "dtype", None))
+        text = _constant(value)
+        self.values.add(text)
         if is_array(value):
-            self._known[id(value)] = value, digest
-        return digest
+            self._known[id(value)] = value, text
+        return text
 
-    def _plain(self, value: Any) -> Any:
-        """Return a parameter as JSON if it is a number, an array, or a sequence of them."""
+    def _plain(self, value: Any) -> str:
+        """Return a parameter as text if it is a number, an array, or a sequence of them; or ""."""
         if is_array(value):
             return self._value(value)
-        if is_a(value, (bool, int, float, complex, np.generic)):
+        if isinstance(value, bool | int | float | complex | np.generic):
             return repr(value)
-        if is_a(value, (tuple, list)):
+        if isinstance(value, tuple | list):
             found = [self._plain(item) for item in value]
-            return found if any(item is not None for item in found) else None
-        return None
+            return f"[{', '.join(found)}]" if any(found) else ""
+        return ""
 
 
 def _aval(variable: Any) -> str:
     aval = variable.aval
-    return f"{getattr(aval, 'dtype', '')}{getattr(aval, 'shape', '')}"
+    return f"{getattr(aval, 'dtype', '')}{list(getattr(aval, 'shape', ()))}"
 
 
-def _digest(value: Any, aval: Any) -> str:
-    if not is_array(value) and is_a(value, (bool, int, float, complex)):
-        value = np.asarray(value, getattr(aval, "dtype", None))
-    found = array_digest(value) if is_array(value) else (type(value).__name__,)
-    return sha256_hex(canonical_json([*found]))
+def _constant(value: Any) -> str:
+    """Return a constant as text: a single number as it is, other arrays by their digest."""
+    if not is_array(value):
+        return type(value).__name__
+    kind, dtype, shape, *digest = array_digest(value)
+    if not shape and dtype.startswith(("float", "int", "uint", "bool")):
+        return f"{value!s}:{dtype}"
+    return f"{kind} {dtype}[{','.join(shape)}] {digest[0][:_SHOWN_DIGITS]}"

@@ -31,20 +31,22 @@ from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
-from aotbuild.worker.again import traced_again
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.embedded import embedded_constants
+from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
+from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.modules import ProjectModules, files_below
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
+from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
@@ -68,8 +70,11 @@ def prepare(hello: Hello) -> None:
 class Session:
     """What a process has for its job, set up before any of the user's code runs."""
 
-    def __init__(self, hello: Hello, fetch: Callable[[str], bool]) -> None:
-        self._say = explained if hello.explain else traced_again if hello.again else None
+    def __init__(
+        self, hello: Hello, fetch: Callable[[str], bool], second: SecondFork | None = None
+    ) -> None:
+        self._explains, self._second = hello.explain, second
+        self._lowered: dict[str, Lowered] = {}
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
         # XLA has read the variable; the user's code may change it later.
@@ -106,13 +111,15 @@ class Session:
     def _run(self, job: Job) -> Iterator[Reply]:
         PRINTED.clear()
         try:
-            if self._refused:
-                raise self._refused
             if modules := new_modules(job.function.references):
                 yield Busy(doing=f"importing {', '.join(modules)}")
-            self._imports.adopt(job.function.references, f"functions.{job.name}")
+            self.import_modules(job)
             yield Busy(doing=f"tracing {job.label}")
-            traced = self._trace(job)
+            traced = self.trace(job)
+            if self._second is not None:
+                function = resolve_function(job.call, f"functions.{job.name}.call")
+                notes = check_purity(traced, self._second.result(), function, self._lower)
+                traced = replace(traced, notes=(*traced.notes, *notes))
         except _ANY as err:  # everything is reported, under the unit's name
             yield from self._imported()
             function, key = known_of(job)
@@ -123,8 +130,8 @@ class Session:
         yield from self._imported()
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
-        if self._say:
-            yield self._say(traced)
+        if self._explains:
+            yield explained(traced)
             return
         candidates: list[Candidate] = []
         for target, hardware in zip(job.targets, job.hardware, strict=True):
@@ -138,7 +145,14 @@ class Session:
         if files := self._modules.added():
             yield Imported(files=files)
 
-    def _trace(self, job: Job) -> Traced:
+    def import_modules(self, job: Job) -> None:
+        """Import what a job names, and adopt the settings of jax that this changes."""
+        if self._refused:
+            raise self._refused
+        self._imports.adopt(job.function.references, f"functions.{job.name}")
+
+    def trace(self, job: Job) -> Traced:
+        """Trace a job whose modules are imported; TraceRefused says why it cannot be compiled."""
         with unchanged_config(f"functions.{job.name}: {job.call}"):
             traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
             traced = with_padding(traced)
@@ -184,6 +198,12 @@ class Session:
             return _failure(target, "compile", err, traced.function, key)
         return message
 
+    def _lower(self, traced: Traced, target: Target, hardware: Hardware) -> Lowered:
+        """Lower for a target, once: the check of purity and the compiler ask for the same."""
+        if str(target) not in self._lowered:
+            self._lowered[str(target)] = lower(traced, target, hardware)
+        return self._lowered[str(target)]
+
     def _plain(self, candidate: Candidate | None, candidates: list[Candidate]) -> Blob | None:
         """Return the plain executable of a candidate, which then will be compared with it."""
         if candidate is None:
@@ -209,7 +229,29 @@ class Session:
             check_target(traced.job.call, target)
         if target.is_portable:
             return Made(export_portable(traced, target, self._blobs, provenance, self._stages))
-        return self._native.compile(traced, target, hardware, provenance)
+        lowered = self._lower(traced, target, hardware)
+        del self._lowered[str(target)]  # modules with large constants are large
+        return self._native.compile(lowered, provenance)
+
+
+def second_fork(hello: Hello, job: Job) -> SecondFork | None:
+    """Return a fork that traces a job with other clocks and random numbers, if that is wanted.
+
+    Call it before anything of the job is done here.
+    """
+    if hello.explain or job.function.purity == "skip":
+        return None
+
+    def prepare() -> Callable[[], Traced]:
+        session = Session(hello.model_copy(update={"store": None, "behind": False}), _never)
+        session.import_modules(job)
+        return lambda: session.trace(job)
+
+    return SecondFork(prepare)
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 def _start_jax(config: Iterable[tuple[str, Any]]) -> None:

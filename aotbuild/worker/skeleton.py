@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +13,8 @@ from jax.extend.core import Literal
 from aotbuild.build.replies import TraceExplained
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.purity.normalize import normalized
+from aotbuild.worker.arrays import array_digest, is_array
+from aotbuild.worker.jaxprs import body_of, inner_jaxprs, is_jaxpr
 from aotbuild.worker.traced import Traced
 
 # Parameters that follow from the sizes of the arrays. Dimension numbers do not.
@@ -32,6 +34,10 @@ _SIZES = {
     "start_indices",
     "window_dimensions",
 }
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{6,}")
+_DEEPEST = 8
+# How much of an object's repr counts, if nothing else is known of it; in characters.
+_LONGEST = 2000
 # A shape in a text, such as that of an aval.
 _SHAPE = re.compile(r"\[[\d, ]*\]")
 
@@ -88,5 +94,42 @@ def _kind(aval: Any) -> str:
 
 def _parameters(equation: Any) -> str:
     _, params = jax_private.name_and_params(equation)
-    kept = sorted((n, normalized(v)) for n, v in params.items() if n not in _SIZES)
+    kept = sorted((n, _normalized(v)) for n, v in params.items() if n not in _SIZES)
     return "".join(f" {name}={_SHAPE.sub('[]', repr(value))}" for name, value in kept)
+
+
+def _normalized(value: Any, depth: int = 0) -> Any:
+    """Return a value as nested tuples of plain values; equal ones mean the same."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        # repr: NaN equals itself, and 1 is not True.
+        return type(value).__name__, repr(value), str(getattr(value, "dtype", ""))
+    if depth > _DEEPEST:
+        return type(value).__qualname__
+    if is_jaxpr(value):
+        return "jaxpr"
+    if is_array(value):
+        return array_digest(value)
+    if isinstance(value, dict):
+        items = (
+            (repr(_normalized(k, depth + 1)), _normalized(v, depth + 1)) for k, v in value.items()
+        )
+        return "dict", tuple(sorted(items, key=lambda item: item[0]))
+    if isinstance(value, (tuple, list)):
+        return type(value).__name__, tuple(_normalized(item, depth + 1) for item in value)
+    if isinstance(value, (set, frozenset)):
+        return "set", tuple(sorted(repr(_normalized(item, depth + 1)) for item in value))
+    if callable(value):
+        name = getattr(value, "__qualname__", "")
+        return "function", type(value).__name__, str(name), jax_private.callback_name(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, enum.Enum):
+        fields = (getattr(value, field.name, None) for field in dataclasses.fields(value))
+        return type(value).__qualname__, tuple(_normalized(field, depth + 1) for field in fields)
+    return type(value).__qualname__, _without_addresses(value)
+
+
+def _without_addresses(value: Any) -> str:
+    """Return the repr of an object without addresses, which differ between processes."""
+    try:
+        return _ADDRESS.sub("", repr(value))[:_LONGEST]
+    except Exception:  # noqa: BLE001 (the user's __repr__ may raise anything)
+        return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -23,17 +23,20 @@ from aotbuild.worker.about import with_labels
 from aotbuild.worker.avals import check_dtypes, describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
-from aotbuild.worker.jaxprs import check_jaxpr, meshes
+from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.like import Dims
 from aotbuild.worker.nnx_call import is_module
-from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
 from aotbuild.worker.shardings import specs_of_jit
 from aotbuild.worker.static_data import Described, describe_arguments, with_aliases
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import remedy, user_traceback
 from aotbuild.worker.wrap import changes, has_flax_objects, result_of
+
+
+class ReadsKeptTracer(TraceRefused):
+    """A function reads a traced value that another trace left in an object or a variable."""
 
 
 def trace_job(job: Job, symbolic: Dims | None) -> Traced:
@@ -58,8 +61,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
     reference = find_reference(job)
-    jitted, checked = _trace_over_mesh(jitted)
-    traced = checked.traced
+    jitted, traced = _trace_over_mesh(jitted)
     described = with_aliases(described, jitted.canonical)
     own = next(meshes(traced.jaxpr), None)
     if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
@@ -104,7 +106,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         notes=(
             *_wrap_notes(jitted),
             *_empty_notes(job, outputs, closed_jaxpr),
-            *checked.notes,
             *feedback_notes(job, arguments, after),
             *(reference.notes if reference else ()),
         ),
@@ -169,15 +170,7 @@ def known_of(job: Job) -> tuple[Function | None, str | None]:
         return function, None
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A `jax.stages.Traced`, and notes about side effects."""
-
-    traced: Any
-    notes: tuple[str, ...]
-
-
-def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Checked]:
+def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Any]:
     """Trace and check a function in the manifest's mesh; without it, where it makes other meshes.
 
     jax takes no other mesh inside of its context's. The error is that of the first trace.
@@ -189,9 +182,9 @@ def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Checked]:
             raise
         alone = replace(jitted, context=None)
         with contextlib.suppress(TraceRefused):
-            checked = _trace_and_check(alone)
-            if any(meshes(checked.traced.jaxpr)):
-                return alone, checked
+            traced = _trace_and_check(alone)
+            if any(meshes(traced.jaxpr)):
+                return alone, traced
         raise
 
 
@@ -201,18 +194,18 @@ def _is_reordered(own: Mesh, mesh: Mesh) -> bool:
     return mine != others and set(mine) == set(others)
 
 
-def _trace_and_check(jitted: Jitted) -> Checked:
-    """Return the trace, and what a second trace finds of side effects."""
-    job = jitted.job
-    purity = None if job.function.purity == "skip" else Purity(job, jitted.function)
-
-    def trace() -> Any:
-        return _trace(jitted)
-
-    traced = purity.trace(trace) if purity else trace()
+def _trace_and_check(jitted: Jitted) -> Any:
+    """Return the `jax.stages.Traced`; TraceRefused if its jaxpr cannot be compiled."""
+    job, traced = jitted.job, _trace(jitted)
+    if len(body_of(traced.jaxpr).invars) > jax_private.argument_leaves(traced):
+        msg = (
+            f"{job.call} reads a traced value that another trace left\n"
+            "A traced value means nothing after its trace. Return it, and keep it outside the "
+            "function (functools.cache and cached_property keep what they return)."
+        )
+        raise ReadsKeptTracer(msg)
     check_jaxpr(job, traced.jaxpr)
-    notes = purity.check(traced, trace) if purity else ()
-    return Checked(traced, notes)
+    return traced
 
 
 def _wrap_notes(jitted: Jitted) -> Iterator[str]:

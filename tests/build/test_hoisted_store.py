@@ -57,20 +57,3 @@ def test_golden_outputs_are_those_of_the_constants(build: Any, tmp_path: Path) -
     for value in (1.0, 4.0):
         build(value)
         run("verify", tmp_path / f"{value}" / "_aot")
-
-
-def test_a_note_on_arrays_that_signatures_do_not_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A module that draws its weights from the system's numbers has others in each process."""
-    code = (
-        "import numpy as np\nDRAWN = np.random.default_rng().normal(size=(64, 64)).astype('f4')\n"
-        "SAME = np.random.normal(size=(64, 64)).astype('f4')\n"
-        "def f(x): return x @ DRAWN @ SAME\ndef g(x): return x @ DRAWN\n"
-    )
-    text = "version: 1\npackage: proj\ntargets: [cpu]\ndefaults: {constants: hoist}\nfunctions:\n"
-    text += "".join(f'  {f}: {{call: "proj.m:{f}", args: [x: "f32[64]"]}}\n' for f in "fg")
-    monkeypatch.chdir(write_project(tmp_path / "here", text, m=code))
-    lines = run("build", "--out", tmp_path / "_aot").stdout.splitlines()
-    (note,) = (line for line in lines if "from signature to signature" in line)
-    assert "proj.m.DRAWN is another array from signature to signature (of f, g): each" in note

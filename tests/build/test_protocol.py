@@ -71,7 +71,6 @@ REPLIES: list[replies.Reply] = [
     replies.FedBack(fed=FED),
     replies.Imported(files=("proj/a.py",)),
     replies.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
-    replies.TracedAgain(trace={"constants": "0"}, variables={"m.W": ("0", "")}, machine=["x"]),
     replies.Wanted(key="0" * 64),
     replies.Entries(made=("0" * 64,), used=()),
     replies.Done(),

@@ -8,18 +8,16 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from aotbuild.build.agreement import Compared, Ran
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
 from aotbuild.build.child import job_timeout
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
-from aotbuild.build.executors.again import TraceAgain, with_verdicts
 from aotbuild.build.executors.dask_client import open_cluster
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
@@ -84,10 +82,8 @@ def run_units(
     hello = _hello(plan, sources, blobs, layers)
     tasks = [Task(*job) for job in make_jobs(plan.units)]
 
-    def opened(hello: Hello, most: int) -> AbstractContextManager[tuple[Attempt, Executor]]:
-        return _opened(hello, plan, sources, most, executor, jobs, layers, listener)
-
-    with opened(hello, len(tasks)) as (attempt, threads):
+    at_most = len(tasks), jobs
+    with _opened(hello, plan, sources, executor, at_most, layers, listener) as (attempt, threads):
         runner = _Runner(
             Schedule(tasks),
             attempt,
@@ -100,12 +96,10 @@ def run_units(
             layers,
         )
         futures = [threads.submit(runner.run_next) for _ in tasks]
-        # By identity: to Python, units with the static values 1 and True are equal.
-        done: dict[int, list[UnitDone]] = {}
         results = [result for future in futures for result in future.result()]
-    refused, undecided = TraceAgain(opened, hello, layers, listener, timeout)(runner.ran)
-    runner.forget(refused)
-    for result in with_verdicts(results, refused, undecided):
+    # By identity: to Python, units with the static values 1 and True are equal.
+    done: dict[int, list[UnitDone]] = {}
+    for result in results:
         done.setdefault(id(result.unit.first or result.unit), []).append(result)
     return [result for unit in plan.units for result in done[id(unit)]]
 
@@ -115,13 +109,16 @@ def _opened(
     hello: Hello,
     plan: Plan,
     sources: SourceTree,
-    most: int,
     executor: str | None,
-    jobs: int | None,
+    at_most: tuple[int, int | None],
     layers: Layers,
     listener: Listener,
 ) -> Iterator[tuple[Attempt, Executor]]:
-    """Yield what runs one attempt, and the executor whose threads wait for it."""
+    """Yield what runs one attempt, and the executor whose threads wait for it.
+
+    `at_most` has the number of tasks, and how many may run at a time if that is given.
+    """
+    most, jobs = at_most
     chosen = chosen_executor(executor)
     if chosen == LOCAL:
         with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
@@ -151,8 +148,7 @@ class _Runner:
 
     `attempt` gives one job to one worker. `memory` is the manifest's `memory:`. `unsafe` are
     functions whose golden inputs killed a worker once. `spent` has the seconds that each function's
-    golden outputs took so far, and `took` those of jobs of which all was compiled, by their keys.
-    `ran` has each task that was run.
+    golden outputs took so far.
     """
 
     schedule: Schedule
@@ -166,7 +162,6 @@ class _Runner:
     layers: Layers
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
-    ran: list[Ran] = field(default_factory=list)
     # The task that this thread had last, and the seconds that it took so far.
     _thread: threading.local = field(default_factory=threading.local)
 
@@ -185,12 +180,6 @@ class _Runner:
             self.schedule.finish(task, seconds)
         return results
 
-    def forget(self, refused: Sequence[Compared]) -> None:
-        """Remove from the store what was kept of signatures that are refused."""
-        for ran in (ran for compared in refused for ran in compared.group):
-            for key in ran.entries:
-                self.layers.store.forget(key)
-
     def _run(self, task: Task) -> list[UnitDone]:
         """Run one task. When its worker exits, the unit at work fails and the others go on."""
         waiting = {str(unit.target): unit for unit in task.units}
@@ -199,7 +188,6 @@ class _Runner:
         while progress.is_unfinished:
             progress.restart()
             self._attempt(task, progress)
-        self.ran.append(Ran(task, tuple(progress.results), progress.machine, progress.entries))
         if progress.fed is None or all(result.failure for result in progress.results):
             return progress.results
         return progress.results + self._run(task.after_feedback(progress.fed))
@@ -224,7 +212,6 @@ class _Runner:
             self.layers.store.made.update(message.made)
             self.layers.store.used.update(message.used)
             self.traced.stored.update(message.blobs)
-            progress.entries |= {*message.made, *message.used}
             for kind, text in message.problems.items():
                 self.layers.store.tell(kind, text)
         else:

@@ -1,0 +1,224 @@
+"""Refuse a function whose program depends on more than its arguments.
+
+Each job lowers its function in two forks of the worker, at the same time. In the second one clocks
+are shifted and random sources are others (`worker.shifted`). There the function is also traced a
+second time, because the first trace may have changed what the function reads: a counter, a list.
+If the StableHLO of all these, and the trees of the results, are the same, the function is pure as
+far as anybody can tell. Otherwise the error names the first line whose operation differs. A traced
+value that the first trace left, and that the next one reads, is a note: each signature is traced
+in a process of its own, where nothing is left.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jax
+
+from aotbuild.build.jobs import Job
+from aotbuild.build.sources import place_text
+from aotbuild.errors import AotbuildError, TraceRefused
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.target import Target
+from aotbuild.platforms.building import Hardware
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.arrays import array_digest
+from aotbuild.worker.forks import fork
+from aotbuild.worker.lower import Lowered, lower
+from aotbuild.worker.portable import exported
+from aotbuild.worker.program import Program
+from aotbuild.worker.shifted import shifted
+from aotbuild.worker.trace import ReadsKeptTracer
+from aotbuild.worker.traced import Traced
+
+_ADVICE = (
+    "An executable repeats what its trace saw. Pass what changes as an argument, draw random "
+    "numbers with jax.random from a key that is passed in, and keep clocks, counters and caches "
+    "outside; `purity: skip` compiles the first trace as it is."
+)
+_KEPT = (
+    "keeps a traced value, and reads it when it is traced again: the executable is of its first "
+    "trace, and jax.jit raises UnexpectedTracerError at another signature"
+)
+_SHOWN_READS = 5
+_LONGEST_ROW = 160
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """What one trace gave: its StableHLO by digest, the rows of its program, and its result's tree.
+
+    `module` is "" where the function cannot be lowered for the job's first target, which its unit
+    reports.
+    """
+
+    module: str
+    tree: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Second:
+    """What the second fork found: its first and its second trace, or why there is none.
+
+    `reads` says which clocks and random sources the function read, and where.
+    """
+
+    first: Lowering | None = None
+    again: Lowering | None = None
+    error: str = ""
+    keeps_tracers: bool = False
+    reads: tuple[str, ...] = ()
+
+
+# Lowers a trace for a target.
+Lower = Callable[[Traced, Target, Hardware], Lowered]
+
+
+def lowering_of(traced: Traced, program: Program, lower: Lower) -> Lowering:
+    """Lower a trace for the job's first target, and return what tells it from another one."""
+    target, hardware = traced.job.targets[0], traced.job.hardware[0]
+    try:
+        if target.is_portable:
+            module = sha256_hex(exported(traced, target).mlir_module_serialized)
+        else:
+            lowered = lower(traced, target, hardware)
+            constants = [array_digest(value) for value in lowered.constants]
+            module = sha256_hex(canonical_json([lowered.digest, [*map(list, constants)]]))
+    except TraceRefused:
+        module = ""
+    tree = [traced.out_tree, traced.signature.key()]
+    return Lowering(module, sha256_hex(canonical_json(tree)), tuple(program.rows))
+
+
+class SecondFork:
+    """A fork of this process that traces a job's function with shifted clocks.
+
+    `prepare` imports the function in the fork, and returns what traces it.
+    """
+
+    def __init__(self, prepare: Callable[[], Callable[[], Traced]]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (read and closed by `result`)
+        self._child = fork()
+        if self._child == 0:
+            self._run(prepare)
+
+    def _run(self, prepare: Callable[[], Callable[[], Traced]]) -> NoReturn:
+        try:
+            with Path(os.devnull).open("r+b") as nothing:  # the first fork prints the same
+                os.dup2(nothing.fileno(), 1)
+                os.dup2(nothing.fileno(), 2)
+            found = asdict(_trace_twice(prepare()))
+            self._file.write(json.dumps(found).encode())
+            self._file.flush()
+        finally:
+            os._exit(0)
+
+    def result(self) -> Second:
+        """Wait for the fork, and return what it found."""
+        status = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+        with self._file as file:
+            file.seek(0)
+            data = file.read()
+        if not data:
+            return Second(error=f"the process of the second trace ended with {status}")
+        found = json.loads(data)
+        lowerings = {name: found[name] and _lowering(found[name]) for name in ("first", "again")}
+        return Second(**{**found, **lowerings, "reads": tuple(found["reads"])})
+
+
+def _lowering(data: dict[str, Any]) -> Lowering:
+    return Lowering(**{**data, "rows": tuple(data["rows"])})
+
+
+def _trace_twice(trace: Callable[[], Traced]) -> Second:
+    with shifted() as reads:
+        try:
+            traced = trace()
+            first = lowering_of(traced, Program.of(traced.closed_jaxpr), lower)
+        except BaseException as err:  # noqa: BLE001 (user code may raise anything)
+            return Second(error=_text(err), reads=tuple(reads))
+        try:
+            # Another value of a context makes jax trace functions under jit again, too.
+            with _context()(1):
+                traced = trace()
+                again = lowering_of(traced, Program.of(traced.closed_jaxpr), lower)
+        except BaseException as err:  # noqa: BLE001
+            kept = (ReadsKeptTracer, jax.errors.UnexpectedTracerError)
+            is_kept = isinstance(err, kept) or isinstance(err.__cause__, kept)
+            error = "" if is_kept else _text(err)
+            return Second(first, None, error, is_kept, tuple(reads))
+    return Second(first, again, reads=tuple(reads))
+
+
+def _text(error: BaseException) -> str:
+    return str(error) if isinstance(error, AotbuildError) else f"{type(error).__name__}: {error}"
+
+
+@cache
+def _context() -> Any:
+    return jax.make_user_context(0)
+
+
+def check_purity(traced: Traced, second: Second, function: Any, lower: Lower) -> Iterator[str]:
+    """Compare a trace with those of the second fork; yield notes. TraceRefused if they differ."""
+    job, program = traced.job, Program.of(traced.closed_jaxpr)
+    mine = lowering_of(traced, program, lower)
+    if second.error:
+        when = "in another process" if second.first is None else "again"
+        msg = (
+            f"{job.call} is not pure: traced once, it raises when traced {when}\n"
+            f"{second.error}\n{_reads(second)}{_ADVICE}"
+        )
+        raise TraceRefused(msg)
+    for other in filter(None, (second.first, second.again)):
+        if other != mine:
+            raise TraceRefused(_differs(job, mine, other, program, second, function))
+    if second.keeps_tracers:
+        yield f"{job.call} {_KEPT}"
+
+
+def _differs(
+    job: Job, mine: Lowering, other: Lowering, program: Program, second: Second, function: Any
+) -> str:
+    """Return the error where another trace gave another program."""
+    pairs = enumerate(zip(mine.rows, other.rows, strict=False))
+    number = next((i for i, (a, b) in pairs if a != b), min(len(mine.rows), len(other.rows)))
+    line = next(filter(None, map(_line, program.equations[number::-1])), "")
+    rows = [each.rows[number : number + 1] for each in (mine, other)]
+    if mine.rows == other.rows:
+        what = "the trees of the results differ" if mine.tree != other.tree else "StableHLO differs"
+        shown, line = f"  {what}\n", ""
+    else:
+        titles = ("first trace: ", "second trace:")
+        shown = "".join(
+            f"  {title} {(row[0].strip() if row else 'nothing')[:_LONGEST_ROW]}\n"
+            for title, row in zip(titles, rows, strict=True)
+        )
+    return (
+        f"{job.call} is not pure: traced twice, it gave two programs\n"
+        f"{place_text(line or _definition(function))}{shown}{_reads(second)}{_ADVICE}"
+    )
+
+
+def _line(equation: Any) -> str:
+    return jax_private.source_line(equation) if equation is not None else ""
+
+
+def _reads(second: Second) -> str:
+    """Return lines that name what was read: one of them is probably the cause."""
+    own = sorted(second.reads, key=lambda read: "-packages" in read)
+    return "".join(f"  {read}\n" for read in own[:_SHOWN_READS])
+
+
+def _definition(function: Any) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno} in {code.co_qualname}" if code else ""
