@@ -13,7 +13,7 @@ platforms that it meets.
 | `checks.py`   | `Checks`               | the runtime: which executables fit     | no             |
 | `client.py`   | `Client`               | the runtime: clients, memory, copies   | no             |
 
-Only `describe.py` and `compile.py` are required. See docs/how-to/add-a-platform.md.
+Only `describe.py` and `compile.py` are required; tests/platforms/test_made_up.py adds a platform.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _WORDS = {"bytes_accessed": "bytes moved", "peak_memory": "peak memory"}
 
 
 def diff_document(found: Diff, old: PackageFacts, new: PackageFacts) -> dict[str, Any]:
-    """Return a diff as data; see docs/reference/inspect.md."""
+    """Return a diff as data."""
     return {
         "old": place_document(old),
         "new": place_document(new),

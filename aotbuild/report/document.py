@@ -1,4 +1,4 @@
-"""The JSON document of a package. Its keys are documented in docs/reference/inspect.md."""
+"""The JSON document of a package."""
 
 from __future__ import annotations
 

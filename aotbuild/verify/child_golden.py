@@ -1,7 +1,7 @@
 """Golden outputs: calling an executable and comparing its results with those of the function.
 
 The format of samples is specified in `docs/reference/format.md`, the tolerances in
-`docs/reference/verify.md`.
+`docs/how-to/verify-outputs.md`.
 """
 
 from __future__ import annotations

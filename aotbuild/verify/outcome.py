@@ -82,7 +82,7 @@ class Comparison:
         return str(found["tuned"]) if isinstance(found, dict) and "tuned" in found else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as data; see docs/reference/verify.md."""
+        """Return it as data."""
         return {
             "subject": str(self.record),
             "function": self.record.function,

@@ -23,7 +23,7 @@ from aotbuild.platforms.options import Model, listed, refuse
 from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
-# runs on, below a cap (docs/decisions/0013-cpu-levels.md).
+# runs on, below a cap (docs/decisions/10-cpu-levels.md).
 _FIRST_TO_CROSS_COMPILE = Version("0.11.2")
 # XLA makes so many in the process that compiles: 8,192 take 1 GB and half a minute, twice as many
 # take four times as long.
