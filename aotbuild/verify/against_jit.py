@@ -1,6 +1,6 @@
 """`verify --against-jit`: executables beside their source under `jax.jit`, on this machine.
 
-Each function at each signature has a process of its own (`child_against_jit`), one after the other.
+Each function at each signature has a process of its own (`against_jit_child`), one after the other.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aotbuild.format.record import Record
-from aotbuild.verify.fresh import run_fresh
+from aotbuild.verify.children import ask
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.outcome import JIT, Comparison, Outcome, Status, not_checked
 
-_CHILD = "aotbuild.verify.child_against_jit"
+_CHILD = "aotbuild.verify.against_jit_child"
 _DIFFERS = "the executable computes something else than its source under jax.jit does here"
 
 
@@ -43,7 +43,7 @@ def _compare(place: str, group: list[Record], timeout: float) -> tuple[Outcome, 
     job = Job(place, group[0])
     # No call of the library may run the source instead.
     environment = {**job.environment(os.environ), "AOTBUILD_FALLBACK": "none"}
-    found: Any = run_fresh(_CHILD, job.to_json(), environment, timeout)
+    found: Any = ask(_CHILD, job.to_json(), environment, timeout)
     subject = str(group[0])
     if isinstance(found, str):
         status = Status.TIMED_OUT if "took longer" in found else Status.CRASHED

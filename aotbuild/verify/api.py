@@ -15,6 +15,7 @@ from aotbuild.runtime.locate import locate
 from aotbuild.runtime.stale import staleness
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
+from aotbuild.verify.children import Children
 from aotbuild.verify.contents import (
     CHECKS,
     Contents,
@@ -35,7 +36,6 @@ from aotbuild.verify.outcome import (
     concluded,
     not_checked,
 )
-from aotbuild.verify.process import Children
 
 # Of the golden outputs that a build has a minute for, also on a slower machine.
 DEFAULT_TIMEOUT = 300.0

@@ -9,15 +9,17 @@ It takes jobs (a JSON list in `sys.argv[2]`) and writes JSON lines to its origin
     {"platforms": […]}                                  the platforms with devices; the only line
                                                         if the jobs are null
 
-The process may die at any moment; the last line tells the parent how far it got. `child_jax` does
-the work. Where jax is not installed, `child_numpy` does what can be done without it.
+The process may die at any moment; the last line tells the parent how far it got. `load_with_jax`
+loads. Where jax is not installed, `load_with_numpy` does what can be done without it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +31,7 @@ from aotbuild.format.record_json import record_digest
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.verify.child_loading import Loaded
+from aotbuild.verify.loaded import Loaded
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 
 _MAX_WRITTEN = 256 << 20
@@ -38,16 +40,8 @@ Send = Callable[[dict[str, Any]], None]
 
 def main() -> None:
     """Do the jobs and exit without running destructors."""
-    # Native code may print to stdout; only this copy of it carries results.
-    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+    jobs, send = begin()
     _limit_resources()
-
-    def send(message: dict[str, Any]) -> None:
-        results.write(json.dumps(message) + "\n")
-        results.flush()
-
-    jobs = json.loads(sys.argv[2])
     if jobs is None:
         send({"platforms": backend().platforms()})
         os._exit(0)
@@ -57,15 +51,36 @@ def main() -> None:
     os._exit(0)
 
 
+def begin() -> tuple[Any, Send]:
+    """Return what this process is asked, and what sends its answers; it ends with its parent."""
+    # Native code may print to stdout; only this copy of it carries results.
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def send(message: dict[str, Any]) -> None:
+        results.write(json.dumps(message) + "\n")
+        results.flush()
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    return json.loads(sys.argv[2]), send
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent's end of stdin is closed; then kill this process and its children."""
+    while os.read(0, 1):
+        pass
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
 def backend() -> Any:
     """Return the module that loads executables here. Importing it imports jax, or jaxlib."""
     if find_spec("jax") is None:
-        from aotbuild.verify import child_numpy
+        from aotbuild.verify import load_with_numpy
 
-        return child_numpy
-    from aotbuild.verify import child_jax
+        return load_with_numpy
+    from aotbuild.verify import load_with_jax
 
-    return child_jax
+    return load_with_jax
 
 
 def _examine(job: dict[str, Any], send: Send) -> None:
@@ -80,8 +95,9 @@ def _examine(job: dict[str, Any], send: Send) -> None:
     try:
         loaded = _load(source, record, send)
     except Exception as err:  # noqa: BLE001 - as above
-        loaded = Loaded(*_raised(err))
-    _send_result(send, "load", (loaded.status, loaded.reasons), refused=loaded.refused)
+        status, reasons = _raised(err)
+        loaded = Loaded(status, tuple(reasons))
+    _send_result(send, "load", (loaded.status, list(loaded.reasons)), refused=loaded.refused)
     try:
         result = _golden(source, record, loaded, send)
     except Exception as err:  # noqa: BLE001 - as above
@@ -93,10 +109,10 @@ def _examine(job: dict[str, Any], send: Send) -> None:
 
 def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Result:
     if loaded.status is Status.NOT_CHECKED:
-        return loaded.status, loaded.reasons
+        return loaded.status, list(loaded.reasons)
     if loaded.status is not Status.PASS:
         return Status.NOT_CHECKED, [NOT_LOADED]
-    from aotbuild.verify.child_golden import check_golden, why_not
+    from aotbuild.verify.golden_outputs import check_golden, why_not
 
     reason = why_not(record) or loaded.no_call
     if reason or loaded.callee is None:
@@ -114,7 +130,7 @@ def _load(source: Source, record: Record, send: Send) -> Loaded:
         return portable
     verdict = judge(record, host)
     if not verdict.fits:
-        return Loaded(Status.NOT_CHECKED, list(verdict.reasons), refused=True)
+        return Loaded(Status.NOT_CHECKED, verdict.reasons, refused=True)
     send({"stage": "load"})
     native: Loaded = backend_here.load_native(source, verdict)
     return native

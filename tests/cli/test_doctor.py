@@ -229,7 +229,7 @@ def test_the_document_of_verify(place: Path) -> None:
     assert (found["passed"], found["package"], found["kind"]) == (True, "demo", "folder")
     assert found["counts"]["NOT CHECKED"] == 7
     assert {c["check"] for c in found["checks"]} == {
-        *("index", "records", "blobs", "files", "requirements", "signature", "load", "golden")
+        *("index", "blobs", "files", "requirements", "load", "golden")
     }
 
 

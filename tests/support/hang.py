@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.verify import process
+from aotbuild.verify import children as process
 
 # Seconds that a child of these tests is given: more than any machine needs.
 LIMIT = 600

@@ -19,7 +19,8 @@ from aotbuild.format.index import write_index
 from aotbuild.format.record import Blob, Record, Requirements
 from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.verify import other_hosts, process
+from aotbuild.verify import children as process
+from aotbuild.verify import other_hosts
 from aotbuild.verify.other_hosts import KnownHost, counted, needed, reasons_against
 from aotbuild.verify.outcome import Outcome, Status
 
@@ -109,9 +110,9 @@ def test_nothing_is_started_for_them(
     here: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only one process looks for devices; what it would be given to load makes it fail."""
-    only_look = "assert json.loads(sys.argv[2]) is None, 'it was given a job'; from aotbuild"
+    only_look = "assert json.loads(sys.argv[2]) is None, 'it was given a job'; from {module}"
     monkeypatch.setattr(
-        process, "_BOOTSTRAP", process._BOOTSTRAP.replace("from aotbuild", only_look)
+        process, "_BOOTSTRAP", process._BOOTSTRAP.replace("from {module}", only_look)
     )
     report = check(folder(tmp_path, fat(here)[1:]), load=True)
     assert [o.status for o in loads(report).values()] == [Status.NOT_CHECKED] * len(loads(report))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.verify.fresh import run_fresh
+from aotbuild.verify.children import ask
 
 pytestmark = pytest.mark.process
 
@@ -45,4 +45,4 @@ def test_what_it_says(
 ) -> None:
     (tmp_path / "does.py").write_text(MODULE)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert run_fresh("does", how, os.environ, 60) == found
+    assert ask("does", how, os.environ, 60) == found

@@ -22,11 +22,12 @@ from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.golden import sample_indices, samples, seeded
 from aotbuild.format.index import Index
 from aotbuild.format.record import Blob, Golden, Record
-from aotbuild.verify import api, child, process
-from aotbuild.verify.child_golden import VERDICT, Wanted, differences, leaf_paths, read_samples
+from aotbuild.verify import api, child
+from aotbuild.verify import children as process
+from aotbuild.verify.children import Children
+from aotbuild.verify.golden_outputs import VERDICT, Wanted, differences, leaf_paths, read_samples
 from aotbuild.verify.jobs import Job, outcomes_of
 from aotbuild.verify.outcome import Outcome, Report, Status
-from aotbuild.verify.process import Children
 
 X = {"x": np.zeros((2, 3), np.float32)}
 

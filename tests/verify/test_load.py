@@ -17,8 +17,7 @@ from support.forks import forked
 from support.hang import LIMIT, TOO_LONG, hanging
 from support.processes import fresh
 
-from aotbuild.format.aval import Aval
-from aotbuild.verify import process
+from aotbuild.verify import children as process
 from aotbuild.verify.jobs import Job, batches
 from aotbuild.verify.outcome import Outcome, Status
 
@@ -85,13 +84,6 @@ def test_a_mesh_gets_its_devices(tmp_path: Path) -> None:
     report = check(tmp_path / "_aot", load=True)
     (outcome,) = loads(report).values()
     assert (outcome.status, outcome.reasons) == (Status.PASS, ())
-
-
-def test_a_portable_artifact_of_another_function(built: list[Built], tmp_path: Path) -> None:
-    wrong = changed(built[2], outputs=(Aval((4,), "float32"),))
-    assert load_one(tmp_path, wrong).reasons == (
-        "outputs: the record says f32[4], the artifact f32[3]",
-    )
 
 
 @pytest.mark.parametrize("index", [0, 2], ids=["native", "portable"])
@@ -200,7 +192,7 @@ class TestWithoutJax:
             "end = child.os._exit; child.os._exit = lambda code: end("
             "3 if any(n.startswith('jax.') for n in sys.modules) else code); "
         )
-        blocked = process._BOOTSTRAP.replace("from aotbuild", code + "from aotbuild")
+        blocked = process._BOOTSTRAP.replace("from {module}", code + "from {module}")
         monkeypatch.setattr(process, "_BOOTSTRAP", blocked)
 
     def test_what_is_native_is_loaded(self, built: list[Built], tmp_path: Path) -> None:
@@ -220,12 +212,6 @@ class TestWithoutJax:
         args = {"x": np.ones(3, jnp.bfloat16), "scale": 2.0}
         args |= {"unused": np.zeros(3), "flag": np.ones(2, bool)}
         assert load_one(tmp_path, packages.build("mix", mix, args)).status is Status.PASS
-
-    def test_a_shape_that_differs_fails(self, built: list[Built], tmp_path: Path) -> None:
-        lie = changed(built[0], outputs=(Aval((4,), "float32"),))
-        outcome = load_one(tmp_path, lie)
-        assert outcome.status is Status.FAIL
-        assert outcome.reasons == ("output 0: the record says f32[4], the executable f32[3]",)
 
     def test_what_numpy_cannot_pass_is_not_checked(self, tmp_path: Path) -> None:
         import jax

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from aotbuild.format.lifeline import Lifeline
 from aotbuild.verify.jobs import (
     ChildExit,
     Job,
@@ -27,15 +27,85 @@ from aotbuild.verify.jobs import (
 )
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, not_checked
 
+_CHILD = "aotbuild.verify.child"
 _BOOTSTRAP = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from aotbuild.verify.child import main; main()"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
 )
 _LOG_TAIL = 600
 _RESULTS_READ = 4 << 20
 # Seconds between two reads of a child's messages.
 _TICK = 0.05
 _INTERRUPTED = "verify was interrupted"
+
+
+class Child:
+    """A Python process that runs `main` of a module, in a session of its own.
+
+    Its stdin is a pipe that this process holds open; `child.end_with_parent` waits for its end.
+    Results and log are files, not pipes: a grandchild that keeps a pipe open would make the parent
+    wait.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        argument: Any,
+        environment: Mapping[str, str],
+        results: IO[bytes],
+        log: IO[bytes],
+    ) -> None:
+        path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
+        code = _BOOTSTRAP.replace("{module}", module)
+        reading, self._writing = os.pipe()
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", code, path, json.dumps(argument)],
+                stdin=reading,
+                stdout=results,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self._writing)
+            raise
+        finally:
+            os.close(reading)
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit code, or None if the process runs on after so many seconds."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """Kill the process, if it still runs, and all that it started; call this once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
+            os.killpg(self.process.pid, signal.SIGKILL)
+        os.close(self._writing)
+        self.process.wait()
+
+
+def ask(module: str, argument: Any, environment: Mapping[str, str], timeout: float) -> Any:
+    """Return the JSON that a fresh process printed, which ran `main` of a module.
+
+    A text says why there is none: the process took longer than `timeout` seconds, or it ended.
+    """
+    with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
+        child = Child(module, argument, environment, results, log)
+        try:
+            code = child.wait(timeout)
+        finally:
+            child.kill()
+        if code is None:
+            return f"the process took longer than {timeout:g} s"
+        if code:
+            return f"the process ended with {code}: {_tail(log).rpartition(chr(10))[2]}"
+        try:
+            return json.loads(os.pread(results.fileno(), _RESULTS_READ, 0))
+        except ValueError:  # the user's code may exit, or write to every open file
+            return "the process ended without an answer"
 
 
 class Children:
@@ -48,7 +118,7 @@ class Children:
     def __init__(self, timeout: float, workers: int | None = None) -> None:
         self._timeout = timeout
         self._workers = workers or os.cpu_count() or 1
-        self._running: dict[subprocess.Popen[bytes], Lifeline] = {}
+        self._running: set[Child] = set()
         self._lock = threading.Lock()
         self._accelerator = threading.Lock()
         self._stopped = False
@@ -75,45 +145,38 @@ class Children:
     def platforms(self) -> tuple[str, ...] | None:
         """Return the platforms for which a child finds devices; None if it cannot tell."""
         with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-            process = self._start("null", dict(os.environ), results, log)
-            if process is None:
-                return None
+            child = Child(_CHILD, None, os.environ, results, log)
             try:
-                process.wait(self._timeout)
-            except subprocess.TimeoutExpired:
-                return None
+                ended = child.wait(self._timeout) is not None
             finally:
-                self._kill(process)
-            return read_platforms(os.pread(results.fileno(), _RESULTS_READ, 0))
+                child.kill()
+            found = os.pread(results.fileno(), _RESULTS_READ, 0) if ended else b""
+            return read_platforms(found)
 
     def _run(self, jobs: Sequence[Job]) -> Iterator[tuple[Outcome, ...]]:
         """Yield the outcomes of the first jobs, at least one, from one child."""
         guard = self._accelerator if jobs[0].needs_accelerator else contextlib.nullcontext()
         with guard, tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-            arguments = json.dumps([job.to_json() for job in jobs])
-            process = self._start(arguments, jobs[0].environment(os.environ), results, log)
-            if process is None:
+            child = self._start(jobs, results, log)
+            if child is None:
                 for job in jobs:
                     names = (LOAD, GOLDEN)
                     yield tuple(not_checked(n, str(job.record), _INTERRUPTED) for n in names)
                 return
             try:
-                yield from self._watch(process, jobs, results, log)
+                yield from self._watch(child, jobs, results, log)
             finally:
-                self._kill(process)
+                self._kill(child)
 
     def _watch(
-        self,
-        process: subprocess.Popen[bytes],
-        jobs: Sequence[Job],
-        results: IO[bytes],
-        log: IO[bytes],
+        self, child: Child, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]
     ) -> Iterator[tuple[Outcome, ...]]:
         """Yield outcomes as they come, until one fails or the child ends."""
         finished, deadline = 0, time.monotonic() + self._timeout
         while True:
-            code = _wait(process)
-            said = _messages(results)
+            code = child.wait(_TICK)
+            # Not results.read: parent and child share the position, and the child writes at it.
+            said = read_messages(os.pread(results.fileno(), _RESULTS_READ, 0))
             while finished < min(len(jobs), len(said)):
                 outcomes = outcomes_of(jobs[finished].record, said[finished])
                 if outcomes is None:
@@ -129,63 +192,33 @@ class Children:
             if code is not None or time.monotonic() > deadline:
                 break
         if finished == 0:
-            self._kill(process)
+            self._kill(child)
             exited = ChildExit(code, self._timeout, _tail(log))
             yield outcomes_after_exit(jobs[0].record, said[0] if said else [], exited)
 
-    def _start(
-        self, arguments: str, environment: dict[str, str], results: IO[bytes], log: IO[bytes]
-    ) -> subprocess.Popen[bytes] | None:
-        # Files, not pipes: a grandchild that keeps a pipe open would make the parent wait.
-        path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
+    def _start(self, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]) -> Child | None:
+        """Start a child for these jobs; None once `run` has ended."""
         with self._lock:
             if self._stopped:
                 return None
-            line = Lifeline()
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _BOOTSTRAP, path, arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=results,
-                    stderr=log,
-                    env={**environment, **line.variables},
-                    pass_fds=line.files,
-                    start_new_session=True,
-                )
-            except OSError:
-                line.close()
-                raise
-            line.tie(process, group=True)
-            self._running[process] = line
-        return process
+            argument = [job.to_json() for job in jobs]
+            child = Child(_CHILD, argument, jobs[0].environment(os.environ), results, log)
+            self._running.add(child)
+        return child
 
-    def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill a process, if it still runs, and all that it started."""
+    def _kill(self, child: Child) -> None:
         with self._lock:
-            line = self._running.pop(process, None)
-        if line is not None:
-            line.close()
-        process.wait()
+            is_mine = child in self._running
+            self._running.discard(child)
+        if is_mine:
+            child.kill()
 
     def _stop(self) -> None:
         with self._lock:
             self._stopped = True
             running = list(self._running)
-        for process in running:
-            self._kill(process)
-
-
-def _wait(process: subprocess.Popen[bytes]) -> int | None:
-    """Return the exit code of a process, or None if it runs on."""
-    try:
-        return process.wait(_TICK)
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _messages(file: IO[bytes]) -> list[list[dict[str, Any]]]:
-    # Not file.read: parent and child share the position, and the child writes at it.
-    return read_messages(os.pread(file.fileno(), _RESULTS_READ, 0))
+        for child in running:
+            self._kill(child)
 
 
 def _tail(file: IO[bytes]) -> str:

@@ -12,6 +12,7 @@ no finite number. `target` is that of the executable that the library chose.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
@@ -38,10 +39,9 @@ from aotbuild.runtime.jax.placement import default_devices, leaf_shardings
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.runtime.trees import restore
-from aotbuild.verify.child import find
-from aotbuild.verify.child_golden import Wanted, compare, golden_leaves
-from aotbuild.verify.child_jax import as_numpy
-from aotbuild.verify.fresh import answer
+from aotbuild.verify.child import begin, find
+from aotbuild.verify.golden_outputs import Wanted, compare, golden_leaves
+from aotbuild.verify.load_with_jax import as_numpy
 
 # Elements that are compared of one result, at most; of integers without floats, all.
 _ELEMENTS = 1 << 20
@@ -55,8 +55,10 @@ Arguments = tuple[list[Any], dict[str, Any]]
 
 
 def main() -> None:
-    """Compare one function at one signature."""
-    answer(_answer)
+    """Compare one function at one signature, and exit without running destructors."""
+    job, send = begin()
+    send(_answer(job))
+    os._exit(0)
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""Loading an executable in the child process with jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+
+from aotbuild.format.record import Record
+from aotbuild.platforms.base import Host, known_names
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.devices import devices_for
+from aotbuild.runtime.jax import private
+from aotbuild.runtime.jax.backend import JaxTrees, probe
+from aotbuild.runtime.jax.executables import JaxExecutableLoader
+from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
+from aotbuild.runtime.loader import Loader
+from aotbuild.runtime.package import Stats
+from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.source import Source
+from aotbuild.verify.loaded import Callee, Loaded
+from aotbuild.verify.outcome import Status
+
+
+def platforms() -> list[str]:
+    """Return the platforms with devices on this host, the default one first."""
+    default = probe()
+    others = [probe(name) for name in known_names() if name != default.platform]
+    return [host.platform for host in (default, *others) if host.device_count]
+
+
+def host_for(record: Record) -> Host:
+    """Return the host facts of a record's platform, or of the default platform."""
+    if not record.target.is_portable:
+        host = probe(record.target.platform)
+        if host.device_count:
+            return host
+    return probe()
+
+
+def load_native(source: Source, verdict: Verdict) -> Loaded:
+    """Load an executable as a call does, with the runtime's checks."""
+    record = verdict.record
+    if record.calling.callbacks:
+        found = {each.call or "jax.debug.print" for each in record.calling.callbacks}
+        reason = f"it calls back into Python ({', '.join(sorted(found))}), which is not run"
+        return Loaded(Status.NOT_CHECKED, (reason,))
+    devices = devices_for(record.requires, default_devices(record.target.platform))
+    stats = Stats()
+    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
+    loaded: Any = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
+    callee = _callee(record, loaded.run, loaded.shardings)
+    return Loaded(Status.PASS, (), callee, record.target.platform)
+
+
+def load_portable(source: Source, record: Record, host: Host) -> Loaded:
+    """Read an exported function and its StableHLO; it is compiled when it is called."""
+    exported = export.deserialize(bytearray(read_blob(source, record.blob)))
+    exported.mlir_module()
+    if host.platform not in record.requires.platforms:
+        reason = f"it is for {', '.join(record.requires.platforms)}; this is {host.platform}"
+        return Loaded(Status.PASS, no_call=reason)
+    devices = devices_for(record.requires, default_devices(host.platform))
+    if len(devices) < record.requires.devices:
+        reason = f"it needs {record.requires.devices} devices, there are {len(devices)}"
+        return Loaded(Status.PASS, no_call=reason)
+    shardings = leaf_shardings(record, devices)
+    options = {"in_shardings": shardings} if record.calling.mesh else {}
+    jitted = jax.jit(exported.call, **options)
+    callee = _callee(record, lambda leaves: list(jitted(*leaves)), shardings)
+    return Loaded(Status.PASS, (), callee, host.platform)
+
+
+def _callee(
+    record: Record, run: Callable[[Sequence[Any]], Sequence[Any]], shardings: Sequence[Any]
+) -> Callee:
+    def call(leaves: Iterable[Any]) -> list[Any]:
+        rows = zip(leaves, record.signature.leaves, shardings, strict=True)
+        return [as_numpy(output) for output in run([private.put(*row) for row in rows])]
+
+    return Callee(call, private.physical_shape)
+
+
+def as_numpy(output: Any) -> Any:
+    """Return an array as numpy's, PRNG keys as their data."""
+    if jax.numpy.issubdtype(output.dtype, jax.dtypes.prng_key):
+        output = jax.random.key_data(output)
+    return np.asarray(output)
