@@ -5,26 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild import errors
 from aotbuild.runtime.api import load, precompiled
-from aotbuild.runtime.library import libraries
-from aotbuild.runtime.observers import subscribe
 
 if TYPE_CHECKING:
     from aotbuild.record.guard import Guard as guard  # noqa: N813 - called like a function
     from aotbuild.record.record import record
-    from aotbuild.runtime import events
     from aotbuild.runtime.numpy.arrays import DeviceArray
 
 __all__ = [
     "DeviceArray",
     "__version__",
     "errors",
-    "events",
     "guard",
-    "libraries",
     "load",
     "precompiled",
     "record",
-    "subscribe",
 ]
 
 __version__ = "0.1.0"
@@ -37,10 +31,6 @@ if "AOTBUILD_GUARD" in environ:
 
 def __getattr__(name: str) -> Any:
     """Return what few processes need and is imported at its first use."""
-    if name == "events":
-        from aotbuild.runtime import events
-
-        return events
     if name == "record":
         from aotbuild.record.record import record
 

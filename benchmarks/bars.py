@@ -120,7 +120,7 @@ def _rows(results: Results, part: str) -> list[dict[str, Any]]:
 
 # The numpy backend, built to start fast: with the weights given, and with them in the package.
 OURS_GIVEN, OURS_HOLDING = "numpy-fast", "numpy-hoist-fast"
-# With `preload(wait=False)` before the weights are read.
+# With `preload` in a thread before the weights are read.
 OURS_AHEAD = "numpy-fast-ahead"
 # The same network with its layers in lax.scan: the code of one layer, and not of twelve.
 OURS_SCANNED = "numpy-scan"

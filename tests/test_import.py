@@ -35,12 +35,9 @@ def test_public_names() -> None:
         "DeviceArray",
         "__version__",
         "errors",
-        "events",
         "guard",
-        "libraries",
         "load",
         "precompiled",
         "record",
-        "subscribe",
     ]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

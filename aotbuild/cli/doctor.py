@@ -14,8 +14,8 @@ from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.stale import Staleness
     from aotbuild.verify.diagnosis import Diagnosis, Facts
+    from aotbuild.verify.stale import Staleness
 
 _HEADERS = ("signature", "target", "verdict", "reasons")
 _REMEDY = (

@@ -22,10 +22,7 @@ KEY_DIGITS = 32
 # The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
 # compares), and `on`, which is kept for choosing devices.
 LIBRARY_NAMES = frozenset(
-    (
-        *("bucket", "close", "count_calls", "digest", "explain", "functions", "info", "kernel"),
-        *("on", "open", "place", "preload", "ready", "signatures", "sizes", "stats", "version"),
-    )
+    (*("close", "explain", "functions", "kernel", "on", "open", "place", "preload", "stats"),)
 )
 
 

@@ -14,7 +14,7 @@ from aotbuild.record import private
 from aotbuild.record.guard_manifest import manifest_lines
 from aotbuild.record.private import JitCall
 from aotbuild.runtime.library import Library, libraries
-from aotbuild.runtime.remedies import FALLBACK
+from aotbuild.runtime.mismatch import FALLBACK
 
 # (the lines that say why, what to do)
 Advice: TypeAlias = tuple[tuple[str, ...], str]
@@ -84,8 +84,8 @@ def _of_libraries(function: str, call: JitCall) -> Advice | None:
     found = [
         (library, known)
         for library in libraries()
-        for known in library._state.index.functions()
-        if known.call == function and library._state.arrays == "jax"
+        for known in library._package.index.functions()
+        if known.call == function and library._package.arrays == "jax"
     ]
     for library, known in found:
         return _compared(library, known.name, call)
@@ -93,7 +93,7 @@ def _of_libraries(function: str, call: JitCall) -> Advice | None:
 
 
 def _compared(library: Library, name: str, call: JitCall) -> Advice:
-    package = library._state.name
+    package = library._package.name
     reference = f"{package}:{name}"
     remedy = f'Call `aotbuild.load("{package}").{name}`, or decorate the function with '
     remedy += f'`@aotbuild.precompiled("{reference}")`.'
@@ -157,7 +157,7 @@ def _of_none(function: str, call: JitCall, wrap: str) -> Advice:
     """Return what to do about a function that no loaded package has."""
     if function.startswith("jax:"):
         return (), _OPERATION
-    names = [library._state.name for library in libraries()]
+    names = [library._package.name for library in libraries()]
     loaded = (f"no loaded package has it; loaded: {', '.join(names) or 'none'}",)
     if call.function is None:
         return loaded, _GENERAL

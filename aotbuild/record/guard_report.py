@@ -14,7 +14,7 @@ from aotbuild.record.guard_advice import advise
 from aotbuild.record.guard_frames import call_as_written, caller_of
 from aotbuild.record.guard_manifest import arguments
 from aotbuild.record.private import JitCall
-from aotbuild.runtime.observers import log
+from aotbuild.runtime.log import log
 
 
 @dataclass(frozen=True)

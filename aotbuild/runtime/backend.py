@@ -5,19 +5,37 @@ Types only, so nobody imports this module at run time. A backend never sees a ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from aotbuild.errors import NoExecutable
 from aotbuild.format.aval import Aval
+from aotbuild.format.index import Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.wrap import Wrap
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.package import Package
+from aotbuild.runtime.stats import Stats
+
+
+class OpenPackage(Protocol):
+    """What a fallback knows of the package; see `runtime.package.Package`."""
+
+    stats: Stats
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def index(self) -> Index: ...
+
+    @property
+    def editable(self) -> dict[str, Any]: ...
+
+    def probe(self, devices: DeviceSet) -> Host: ...
 
 
 class Placement(Protocol):
@@ -38,14 +56,6 @@ class Executable(Protocol):
 
         Those at the indices `kept` stay on the device, for backends that take the others from it.
         """
-        ...
-
-    def run_on_zeros(self) -> list[Any]:
-        """Run it on zeros, and return its outputs when they are ready."""
-        ...
-
-    def examples(self) -> Mapping[str, Callable[[], list[Any]]]:
-        """Return, for each kind of array that a caller may pass, what makes zeros as leaves."""
         ...
 
     def fastpath_data(
@@ -246,19 +256,9 @@ class Backend(Protocol):
         """Return a tree whose arrays calls on these devices, or on any, take without a copy."""
         ...
 
-    def copied(
-        self, values: Mapping[str, Any], donated: Collection[str], platform: str
-    ) -> dict[str, int]:
-        """Return how many bytes a call copies of each argument before it runs on a platform.
-
-        `values` are the arguments by name. Small arrays do not count. ValueError or NotAnArray for
-        arguments that no call takes.
-        """
-        ...
-
     def fallback(
         self,
-        package: Package,
+        package: OpenPackage,
         function: Function,
         source: Callable[..., Any] | None,
         devices: DeviceSet | None,

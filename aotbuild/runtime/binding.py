@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -19,6 +19,8 @@ REMEDY = (
     "Call it with what was compiled, add this signature to the manifest and build again, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
 )
+# Characters of a default value in an error.
+_LONGEST = 60
 _PLAIN_STATICS = (bool, int, str, type(None), FunctionType, type)
 _PLAIN_EQUALITY: tuple[Any, ...] = (object.__eq__, int.__eq__, str.__eq__)
 
@@ -125,10 +127,7 @@ def _is_plain_static(value: Any) -> bool:
 def _check_names(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     problems = list(_name_problems(function, args, kwargs))
     if problems:
-        # A late import: only errors need words.
-        from aotbuild.runtime.wrong_names import name_mismatch
-
-        raise name_mismatch(function, problems, len(args))
+        raise _name_mismatch(function, problems)
 
 
 def _name_problems(
@@ -152,3 +151,39 @@ def _name_problems(
     for name in dict.fromkeys((*positional, *kwargs)):
         if name not in required:
             yield "compiled in" if name in function.positional else "unexpected", name
+
+
+def _name_mismatch(function: Function, problems: Sequence[tuple[str, str]]) -> SignatureMismatch:
+    """Return the error for problems with names: (what is wrong, with which argument)."""
+    # A late import: only errors need words.
+    from aotbuild.format.values import cut, shown
+    from aotbuild.format.words import did_you_mean
+
+    statics = {static.name: static for static in function.statics}
+    known = [*function.dynamic, *function.keywords, *statics]
+    texts = []
+    for kind, name in problems:
+        words = {
+            "too many": f"takes at most {len(function.positional)} positional arguments",
+            "twice": f"got multiple values for argument {name!r}",
+            "missing": f"missing a required argument: {name!r}",
+            "compiled in": f"argument {name!r} is compiled in at its default",
+            "unexpected": f"got an unexpected keyword argument {name!r}{did_you_mean(name, known)}",
+        }
+        texts.append(words[kind])
+    shown_names = [name for name in function.positional if name in known]
+    shown_names += ["*"] * (len(shown_names) < len(known))
+    shown_names += sorted({*known}.difference(function.positional))
+    defaults = {
+        name: f"={cut(shown(static.default), _LONGEST)}"
+        for name, static in statics.items()
+        if static.has_default
+    }
+    defaults |= dict.fromkeys(function.optional, "=…")
+    expected = ", ".join(name + defaults.get(name, "") for name in shown_names)
+    remedy = (
+        "Call it as the second line says. What is compiled in becomes an argument under args: or "
+        "static: in the manifest."
+    )
+    lines = [f"expected {function.name}({expected})"]
+    return SignatureMismatch(function.name, "; ".join(texts), lines, remedy)

@@ -7,7 +7,6 @@ write to the file changes what is read here. `docs/explanation/threats.md` says 
 
 from __future__ import annotations
 
-import math
 import os
 import stat
 import sys
@@ -89,50 +88,6 @@ def aligned(size: int) -> Any:
     space = np.empty(size + ALIGNMENT, np.uint8)
     start = -space.__array_interface__["data"][0] % ALIGNMENT
     return space[start : start + size]
-
-
-def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return zeros, read-only and aligned to 64 bytes; on Linux they take no memory.
-
-    All such arrays share one mapping, whose pages are the kernel's page of zeros. `numpy.zeros`
-    takes memory from the heap as soon as glibc has a large block there, and writes zeros into it.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    return _zero_bytes(size)[:size].view(dtype).reshape(shape)
-
-
-_largest_zeros: list[Any] = []
-
-
-def _zero_bytes(size: int) -> Any:
-    """Return at least that many bytes; the last that were made are kept for the next caller."""
-    import numpy as np
-
-    known = next(iter(_largest_zeros), None)
-    if known is None or known.size < size:
-        # A power of two: few mappings, as arrays keep the one that they were made of.
-        mapped = _map_zeros(1 << max(size - 1, 1).bit_length())
-        known = np.frombuffer(mapped, np.uint8)
-        _largest_zeros[:] = [known]
-    return known
-
-
-def _map_zeros(size: int) -> Any:
-    import mmap
-
-    if not _IS_POSIX:
-        return memoryview(mmap.mmap(-1, size)).toreadonly()
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON, prot=mmap.PROT_READ)
-
-
-def give_back() -> None:
-    """Give free memory of the heaps of all threads back to the system, where libc is glibc."""
-    import ctypes
-
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
 
 
 def is_aligned(array: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The choice of an executable for a flattened call, or the error that says why there is none."""
+"""The choice of an executable for a flattened call: find, select and place, or say why not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from aotbuild.runtime.trees import differences, leaf_steps
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.backend import Backend, Placement
-    from aotbuild.runtime.padding import PaddedCalls, PadPlan
+    from aotbuild.runtime.backend import Placement
+    from aotbuild.runtime.padding import PadPlan
 
 _MOST_MISMATCHES = 1024
 # Characters of one that is kept: a static value may be long.
@@ -29,36 +29,68 @@ _FAILED_REMEDY = "Mend what failed and build again, or set AOTBUILD_FALLBACK=jit
 
 
 class Choice:
-    """Chooses among the executables of one function; the verdicts on them depend on the host."""
+    """Chooses among the executables of one function.
 
-    def __init__(
-        self,
-        package: Package,
-        backend: Backend,
-        function: Function,
-        devices: DeviceSet | None,
-        padded: PaddedCalls | None,
-    ) -> None:
-        """Make the choice of a function; `devices` are those that the caller chose, if any."""
+    `devices` are those that the caller chose with `Library.on`, if any.
+    """
+
+    def __init__(self, package: Package, function: Function, devices: DeviceSet | None) -> None:
         self.package = package
-        self.backend = backend
         self.function = function
         self._chosen = devices
-        self._padded = padded
         self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
 
-    def judge(self, call: Call, plan: PadPlan | None = None) -> tuple[Verdict, ...]:
-        """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
-        index, name = self.package.index, self.function.name
-        host = self.package.probe(self.devices(call))
-        records = index.records(name, plan.key if plan else call.signature.key())
+    def find(self, call: Call, plan: PadPlan | None = None) -> list[Record]:
+        """Return the records of a call's signature, or of the one that it is padded to.
+
+        SignatureMismatch if there are none, or if the call's static data is not that of their
+        templates.
+        """
+        key = plan.key if plan else call.signature.key()
+        records = self.package.index.records(self.function.name, key)
         if not records:
-            raise self._left_out(call) or self._mismatch(call, host)
-        return select(self._equal(call, records) if call.compared else records, host)
+            raise self._left_out(call) or self._mismatch(call, self._host(call))
+        return self._equal(call, records) if call.compared else records
+
+    def verdicts(self, call: Call, records: list[Record]) -> tuple[Verdict, ...]:
+        """Return the verdicts on records for the devices that a call may use, the best first."""
+        return select(records, self._host(call))
+
+    def select(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
+        """Return the record of the best verdict; NoExecutable if all are refused."""
+        if verdicts[0].fits:
+            return verdicts[0].record
+        trace = refusal_trace(verdicts, self._host(call))
+        labels = {verdict.record.provenance.get("label") for verdict in verdicts}
+        trace += left_out(self.package.index).lines(self.function.name, labels)
+        trace += self.package.absent
+        summary = "no executable may run here"
+        raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
+
+    def place(self, call: Call, record: Record) -> Placement:
+        """Return where an executable runs a call; InvalidArgument if an argument prevents it.
+
+        NoExecutable instead where a fallback may serve the call.
+        """
+        try:
+            placement: Placement = self.package.backend.place(call, record, self._devices(call))
+            return placement
+        except InvalidArgument as err:
+            if self.package.fallback_policy == "none":
+                raise
+            summary = "the arguments are placed where no executable runs"
+            trace = str(err).splitlines()
+            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
+
+    def _host(self, call: Call) -> Host:
+        return self.package.probe(self._devices(call))
+
+    def _devices(self, call: Call) -> DeviceSet:
+        return self._chosen or self.package.backend.devices_of_call(call)
 
     def _equal(self, call: Call, records: list[Record]) -> list[Record]:
         """Return the records to whose templates a call's static data is equal."""
-        trees = self.backend.trees
+        trees = self.package.backend.trees
         lines = [differences(call, record, trees) for record in records]
         equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
         if not equal:
@@ -77,43 +109,16 @@ class Choice:
         """Return the error of a signature without records; the search is done once for each."""
         from aotbuild.runtime.mismatch import signature_mismatch
 
+        index, backend = self.package.index, self.package.backend
         key = (call.signature.key(), host.platform, host.x64)
         known = self._mismatches.get(key)
         if known is None:
             if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
-            steps = leaf_steps(call.bound, self.backend.trees)
-            known = signature_mismatch(call, steps, self.package.index, host, self.backend.arrays)
+            steps = leaf_steps(call.bound, backend.trees)
+            known = signature_mismatch(call, steps, index, host, backend.arrays)
             if len(str(known)) <= _LONGEST_KEPT:
                 self._mismatches[key] = known
-        padding = self._padded.why_not(call) if self._padded else []
-        failed = left_out(self.package.index).lines(known.function)
-        trace = [*known.trace, *padding, *failed, *self.package.absent]
+        failed = left_out(index).lines(known.function)
+        trace = [*known.trace, *failed, *self.package.absent]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
-
-    def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:
-        """Return the best verdict that fits, and where its executable runs this call."""
-        fitting = [verdict for verdict in verdicts if verdict.fits]
-        if not fitting:
-            summary = "no executable may run here"
-            trace = refusal_trace(verdicts, self.package.probe(self.devices(call)))
-            labels = {verdict.record.provenance.get("label") for verdict in verdicts}
-            trace += left_out(self.package.index).lines(self.function.name, labels)
-            trace += self.package.absent
-            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
-        return fitting[0], self._place(call, fitting[0])
-
-    def _place(self, call: Call, verdict: Verdict) -> Placement:
-        try:
-            placement: Placement = self.backend.place(call, verdict.record, self.devices(call))
-            return placement
-        except InvalidArgument as err:
-            if self.package.fallback_policy == "none":
-                raise
-            summary = "the arguments are placed where no executable runs"
-            trace = str(err).splitlines()
-            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
-
-    def devices(self, call: Call) -> DeviceSet:
-        """Return the devices that a call may use."""
-        return self._chosen or self.backend.devices_of_call(call)

@@ -14,7 +14,7 @@ from aotbuild.format.record import Blob, Constant
 from aotbuild.format.tensors import begin_of, read_tensors
 from aotbuild.runtime.blobs import view_blob
 from aotbuild.runtime.buffers import Mapper, aligned, is_aligned
-from aotbuild.runtime.concurrency import JoinableThread, SingleFlight
+from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.source import Source
 
 Physical = Callable[[Aval], tuple[tuple[int, ...], Any]]
@@ -65,7 +65,7 @@ class Blobs:
         finally:
             stopped.set()
             if reader:
-                reader.wait()
+                reader.join()
             for blob in blobs:
                 self._views.forget(blob.sha256)
 
@@ -76,12 +76,12 @@ class Blobs:
 
     def _make_reader(
         self, blobs: Sequence[Blob], stopped: threading.Event
-    ) -> JoinableThread | None:
+    ) -> threading.Thread | None:
         """Return a thread that reads the unused blobs; None if they are too small for one."""
         unused = [blob for blob in blobs if blob.sha256 not in self._used]
         if sum(blob.size for blob in unused) < _WORTH_A_THREAD:
             return None
-        return JoinableThread("aotbuild-blobs", lambda: self._read_all(unused, stopped))
+        return threading.Thread(target=self._read_all, args=(unused, stopped), daemon=False)
 
     def _read_all(self, blobs: Sequence[Blob], stopped: threading.Event) -> None:
         for blob in blobs:

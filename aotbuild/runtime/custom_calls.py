@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -20,14 +21,13 @@ from typing import TYPE_CHECKING
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.platforms.base import host_part
-from aotbuild.runtime.concurrency import SafeLock
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import ExecutableLoader
 
 # What jaxlib binds its kernels to. It imports them by name.
 _KERNELS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
-_LOCK = SafeLock()
+_LOCK = threading.RLock()
 _REINSTALL = "Reinstall jaxlib, scipy and the plugin of the platform, in versions that fit."
 _REMEDY = f"{_REINSTALL} At the end of a process it may be too late."
 
@@ -38,7 +38,7 @@ def register(record: Record, loader: ExecutableLoader) -> None:
     if not needed:
         return
     try:
-        with _LOCK.held():
+        with _LOCK:
             missing = _register(record.target.platform, needed, loader)
     except Exception as err:  # importing jaxlib's and scipy's modules may raise anything
         found = f"{type(err).__name__}: {err}"

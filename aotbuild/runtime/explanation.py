@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
 from aotbuild.format.record import Record
+from aotbuild.runtime.binding import bind, dynamic_values
 from aotbuild.runtime.fork import refusal
-from aotbuild.runtime.kernel import Kernel
 from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.trees import flatten
+from aotbuild.runtime.wrapped import with_markers
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.dispatch import Dispatch
 
 
 @dataclass(frozen=True)
@@ -47,21 +52,28 @@ class Explanation:
         return "\n".join([text, "all verdicts:", *verdicts]) if hidden else text
 
 
-def explain(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Explanation:
-    """Explain what a call would do; load and run nothing."""
-    name, verdicts = kernel.function.name, tuple[Verdict, ...]()
-    if kernel.is_traced(tuple(args), dict(kwargs)):
+def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
+    """Explain what a call would do, by the steps of a first call up to loading."""
+    function, backend, choice = dispatch.function, dispatch.package.backend, dispatch.choice
+    name, verdicts = function.name, tuple[Verdict, ...]()
+    if backend.has_tracers(dynamic_values(function, tuple(args), kwargs)):
         msg = (
             f"{name}: called inside a JAX transformation (jit, grad, vmap and the like), where its "
             "source is traced and no executable runs"
         )
         return Explanation(name, verdicts, None, AotbuildError(msg))
     try:
-        call, verdicts = kernel.judge(*args, **kwargs)
-        padded, chosen = kernel.padding(call), kernel.choose(call, verdicts)
+        bound = bind(function, tuple(args), kwargs)
+        if function.wrap:
+            bound, _ = with_markers(bound, backend)
+        call = flatten(bound, backend)
+        plan = dispatch.padded.plan_of(call) if dispatch.padded else None
+        verdicts = choice.verdicts(call, choice.find(call, plan))
+        chosen = choice.select(call, verdicts)
+        choice.place(call, chosen)
     except (NoExecutable, InvalidArgument) as err:
         return Explanation(name, verdicts, None, err)
     if error := refusal(chosen):
         return Explanation(name, verdicts, None, error)
     compared = tuple(f"{place} with that of {like}" for place, *_, like in call.compared)
-    return Explanation(name, verdicts, chosen, padded=padded, compared=compared)
+    return Explanation(name, verdicts, chosen, padded=str(plan or ""), compared=compared)

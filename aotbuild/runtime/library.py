@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from aotbuild.errors import AotbuildError, MissingJax
@@ -13,30 +12,14 @@ from aotbuild.format.index import EDITABLE
 from aotbuild.runtime import fork
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import shortage
-from aotbuild.runtime.observers import Watch, log, watches
-from aotbuild.runtime.source import Source
-from aotbuild.runtime.state import LibraryState
+from aotbuild.runtime.kernel import Kernel, Watch, watches
+from aotbuild.runtime.package import Package
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.explanation import Explanation
-    from aotbuild.runtime.kernel import Kernel
-    from aotbuild.runtime.preloading import Preloading
-    from aotbuild.runtime.readiness import Readiness
-    from aotbuild.runtime.signatures import SignatureInfo
-
-# Kernels that a library keeps of functions that callers gave as sources: the last ones that it
-# made. Decorated functions, which keep their own kernels, come to this many in few packages.
-_MOST_SOURCED = 256
-
-
-def _has_hash(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    from aotbuild.runtime.source import Source
 
 
 class Library:
@@ -51,26 +34,28 @@ class Library:
         >>> library.logits(params, tokens)
     """
 
-    _devices: DeviceSet | None = None
-
     def __init__(
         self,
-        source: Source,
+        source: Source | Callable[[], Source],
         *,
         fallback: str | None = None,
         package: str | None = None,
         host: Callable[[DeviceSet], Host] | None = None,
         arrays: str = "jax",
-        copy: bool = False,
     ) -> None:
-        """Make a library over a source; `aotbuild.load` is the public way.
+        """Make a library over a source, or what finds it; `aotbuild.load` is the public way.
 
         `package` is the name that was asked for, or None for a path. `host` replaces the backend's
         probe of some devices; tests pass a fake.
         """
-        options = (fallback, package, host, arrays, copy)
-        self._state = LibraryState(source, *options)
+        find = source if callable(source) else lambda: source
+        self._package = Package(find, asked=package, fallback=fallback, arrays=arrays, probe=host)
+        self._devices: DeviceSet | None = None
+        self._base: Library | None = None
         self._kernels: SingleFlight[Kernel] = SingleFlight()
+        self._views: SingleFlight[Self] = SingleFlight()
+        # Python functions that kernels fall back to, by name; others are imported.
+        self._sources: dict[str, Callable[..., Any]] = {}
 
     def open(self) -> None:
         """Open the index now rather than at the first use.
@@ -80,21 +65,23 @@ class Library:
             UnsupportedFormat: Another version of aotbuild wrote the index.
             MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
         """
-        header = self._state.index.header
+        header = self._package.index.header
         if EDITABLE in header:
-            name = self._state.name
+            from aotbuild.runtime.log import log
+
+            name = self._package.name
             what = f"{name} is an editable install without executables: calls go to the source"
             log("warning", "editable", what, package=name)
-        if self._state.arrays == "jax":
+        if self._package.arrays == "jax":
             from importlib.util import find_spec
 
             from aotbuild.runtime.jax.clients import clients
 
             if find_spec("jax") is None:
-                raise MissingJax(self._state.name, str(header.get("jax", "")))
+                raise MissingJax(self._package.name, str(header.get("jax", "")))
             # From now on, not from the first kernel: jax's own user may start XLA's threads.
             fork.watch(clients)
-        _open[id(self._state)] = self
+        _open[id(self._package)] = self
 
     def on(self, where: Any) -> Self:
         """Return this library on chosen devices.
@@ -113,14 +100,16 @@ class Library:
 
         A call with arguments that are committed to other devices raises InvalidArgument.
         """
-        known = self._state.views_by_argument
-        with suppress(KeyError, TypeError):  # a list cannot be looked up
-            found: Self = known[where]
-            return found
-        devices = self._state.backend.devices_on(where)
-        view: Self = self._state.views.get(devices, lambda: View(self, devices))
-        with suppress(TypeError):
-            known[where] = view
+        devices = self._package.backend.devices_on(where)
+        return self._views.get(devices, lambda: self._view(devices))
+
+    def _view(self, devices: DeviceSet) -> Self:
+        view: Self = object.__new__(type(self))
+        view._package = self._package
+        view._base = self  # which lives as long as its views
+        view._devices = devices
+        view._kernels = SingleFlight()
+        view._views, view._sources = self._views, self._sources
         return view
 
     def __reduce__(self) -> NoReturn:
@@ -128,7 +117,11 @@ class Library:
         raise TypeError(msg)
 
     def __repr__(self) -> str:
-        return f"<aotbuild.Library {self._state.name} at {self._state.source.place}>"
+        if not self._package.is_open:
+            return f"<aotbuild.Library {self._package.asked}, not opened yet>"
+        devices = self._devices.devices if self._devices else ()
+        where = f" on {', '.join(map(str, devices))}" if devices else ""
+        return f"<aotbuild.Library {self._package.name} at {self._package.source.place}{where}>"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.functions})
@@ -140,140 +133,42 @@ class Library:
         self.__dict__[name] = kernel
         return kernel
 
-    def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:
+    def kernel(self, name: str) -> Kernel:
         """Return the kernel of a function; `library.kernel("f")` is `library.f`.
-
-        Args:
-            name: The name of a function in the manifest.
-            source: The Python function that the kernel falls back to. By default it is imported
-                from where the manifest says.
 
         Raises:
             UnknownFunction: The package has no function of that name.
-            AotbuildError: The source cannot be called, or has no hash.
         """
-        if source is not None and not (callable(source) and _has_hash(source)):
-            msg = f"kernel({name!r}, source=…): expected a Python function, found {source!r}"
-            raise AotbuildError(msg)
-        key = name, source
-        if source is not None and key not in self._kernels:
-            # Each has a C++ cache of its own, and a new lambda of a call is not asked for again.
-            self._kernels.keep_last(_MOST_SOURCED - 1, lambda key: key[1] is not None)
-        return self._kernels.get(key, lambda: self._make_kernel(name, source))
+        return self._kernels.get(name, lambda: self._make_kernel(name))
 
-    @property
-    def version(self) -> str | None:
-        """The version of the distribution that holds the package; None for a folder of no one."""
-        return self._state.version
-
-    @property
-    def digest(self) -> str:
-        """The identity of the package: `sha256:` and 64 digits.
-
-        It covers the index, which has the digest of each blob: two packages of one digest hold the
-        same executables. It is the same in a wheel, installed, and in an `_aot` folder. A companion
-        has a digest of its own, which `info()` names.
-        """
-        return self._state.index.digest
-
-    def info(self) -> dict[str, Any]:
-        """Return what the package is, as plain data: version, digest, what built it.
-
-        The keys are listed in the reference of the runtime.
-        """
-        from aotbuild.runtime.identity import info
-
-        return info(self._state.opened)
+    def _make_kernel(self, name: str) -> Kernel:
+        function, source = self._package.function(name), self._sources.get(name)
+        return Kernel(self._package, function, source, self._devices, owner=self)
 
     @cached_property
     def functions(self) -> tuple[str, ...]:
         """The names of all functions, sorted."""
-        return tuple(sorted(function.name for function in self._state.index.functions()))
+        return tuple(sorted(function.name for function in self._package.index.functions()))
 
-    @overload
-    def preload(
-        self,
-        *names: str,
-        require: bool = False,
-        threads: int | None = None,
-        prime: bool | Literal["once"] = False,
-        wait: Literal[True] = True,
-    ) -> int: ...
+    def preload(self, *names: str, require: bool = False) -> int:
+        """Load every executable that fits this host, and return how many were new.
 
-    @overload
-    def preload(
-        self,
-        *names: str,
-        require: bool = False,
-        threads: int | None = None,
-        prime: bool | Literal["once"] = False,
-        wait: Literal[False],
-    ) -> Preloading: ...
-
-    def preload(
-        self,
-        *names: str,
-        require: bool = False,
-        threads: int | None = None,
-        prime: bool | Literal["once"] = False,
-        wait: bool = True,
-    ) -> int | Preloading:
-        """Load every executable that fits this host.
-
-        Executables are loaded onto the devices that a call without committed arguments takes.
+        Executables are loaded onto the devices that a call without committed arguments takes, by
+        one thread for each CPU.
 
         Args:
             names: The functions to load; all of them if none is named.
             require: Raise, before anything is loaded, if a signature has no executable here.
-            threads: How many threads to use; by default one for each CPU.
-            prime: Run each executable once on zeros, so that a first call is as fast as later ones.
-                With `"once"` they run one at a time, and the memory is given back.
-            wait: If False, load in a thread and return at once.
-
-        Returns:
-            How many executables were new, or with `wait=False` a `Preloading` that returns it.
 
         Raises:
             UnknownFunction: The package has no function of a name in `names`.
             NoExecutable: With `require`, some signatures have no executable here; it names each.
-            AotbuildError: Some executables could not be loaded or run; the others are ready. Or
-                `prime` or `threads` has another value; then nothing is loaded.
+            AotbuildError: Some executables could not be loaded; the others are ready.
         """
-        from aotbuild.runtime.preload import check_options, preload_functions
+        from aotbuild.runtime.preload import preload
 
-        check_options(prime, threads)
-        chosen = self._state.chosen(names) or self.functions
-        kernels = {name: self.kernel(name) for name in chosen} if prime else None
-        return preload_functions(
-            *(self._state, self._devices, chosen, kernels, threads),
-            required=require,
-            once=prime == "once",
-            wait=wait,
-        )
-
-    def ready(self, *names: str) -> Readiness:
-        """Return which signatures are loaded, which are missing, and why.
-
-        It loads nothing. After its first look it costs microseconds, so a health endpoint may ask
-        it at each request, also while `preload(wait=False)` goes on.
-
-        Args:
-            names: The functions to look at; all of them if none is named.
-
-        Returns:
-            A `Readiness`. It is true if nothing is missing.
-
-        Raises:
-            UnknownFunction: The package has no function of a name in `names`.
-
-        Examples:
-            >>> print(library.ready())
-            ready: 4 of 4 signatures are loaded
-        """
-        from aotbuild.runtime.preload import ready
-
-        chosen = self._state.chosen(names) or self.functions
-        return ready(self._state, self._devices, chosen)
+        chosen = [self._package.function(name).name for name in names] or self.functions
+        return preload(self._package, self._devices, chosen, required=require)
 
     def place(self, tree: Any) -> Any:
         """Return a tree whose arrays calls of this library take without a copy.
@@ -292,7 +187,7 @@ class Library:
         Examples:
             >>> params = library.place(params)
         """
-        backend = self._state.backend
+        backend = self._package.backend
         try:
             return backend.place_tree(tree, self._devices)
         except AotbuildError:
@@ -316,58 +211,7 @@ class Library:
         Examples:
             >>> print(library.explain("logits", params, tokens))
         """
-        from aotbuild.runtime.explanation import explain
-
-        return explain(self.kernel(name), args, kwargs)
-
-    def signatures(self, name: str) -> tuple[SignatureInfo, ...]:
-        """Return what was compiled of a function: its signatures as data, small sizes first.
-
-        It reads the index only. Whether a signature runs here is asked when you read its `runs`.
-
-        Raises:
-            UnknownFunction: The package has no function of that name.
-
-        Examples:
-            >>> [info.dims for info in library.signatures("logits")]
-            [{'batch': 1}, {'batch': 8}]
-        """
-        from aotbuild.runtime.signatures import library_signatures
-
-        return library_signatures(self._state, self._devices, name)
-
-    def sizes(self, name: str, dim: str) -> tuple[int, ...]:
-        """Return the sizes of a dim that a function was compiled for, sorted.
-
-        Raises:
-            UnknownFunction: The package has no function of that name.
-            AotbuildError: The function has no such dim.
-
-        Examples:
-            >>> library.sizes("logits", "batch")
-            (1, 8, 32)
-        """
-        from aotbuild.runtime.sizes import sizes
-
-        return sizes(self._state, name, dim)
-
-    def bucket(self, name: str, /, **wanted: int) -> dict[str, int]:
-        """Return the smallest compiled sizes that hold the sizes you have, by dim.
-
-        With several dims, all are of one signature: the one with the smallest arguments. A call
-        that `pad` pads runs at the same sizes.
-
-        Raises:
-            UnknownFunction: The package has no function of that name.
-            AotbuildError: The function has no such dim, or no compiled size is large enough.
-
-        Examples:
-            >>> library.bucket("logits", batch=3)
-            {'batch': 8}
-        """
-        from aotbuild.runtime.sizes import bucket
-
-        return bucket(self._state, name, wanted)
+        return self.kernel(name).explain(args, kwargs)
 
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the library was opened, as plain data.
@@ -375,17 +219,9 @@ class Library:
         Times are in seconds. The keys are listed in the reference of the runtime.
         """
         functions = len(self.functions)
-        executables = self._state.index.row_count - functions
-        counters = self._state.stats.to_dict()
+        executables = self._package.index.row_count - functions
+        counters = self._package.stats.to_dict()
         return {"functions": functions, "executables": executables, **counters}
-
-    def count_calls(self) -> None:
-        """Count the calls of this library by signature from now on; `stats()["calls"]` has them.
-
-        Each call then passes Python, which costs some microseconds and more for large trees. The
-        environment variable AOTBUILD_COUNT_CALLS=1 does it for all libraries from the beginning.
-        """
-        self._state.counting.start()
 
     def close(self) -> None:
         """Drop what was loaded and close the source; kernels in use keep their executables.
@@ -398,18 +234,12 @@ class Library:
             if not name.startswith("_") and name != "functions":
                 self.__dict__.pop(name, None)
         self._kernels.clear()
-        _open.pop(id(self._state), None)
-        self._state.close()
-
-    def _make_kernel(self, name: str, source: Callable[..., Any] | None) -> Kernel:
-        from aotbuild.runtime.kernel import Kernel
-
-        state, function = self._state, self._state.function(name)
-        parts = (state.package, state.backend, state.loader)
-        return Kernel(*parts, function, source, self._devices, owner=self)
+        self._views.clear()
+        _open.pop(id(self._package), None)
+        self._package.close()
 
 
-# By the identity of their state, which views share; in the order of opening.
+# By the identity of their package, which views share; in the order of opening.
 _open: WeakValueDictionary[int, Library] = WeakValueDictionary()
 
 
@@ -418,9 +248,6 @@ def libraries() -> tuple[Library, ...]:
 
     A library is open until its `close`, or until nobody has it or one of its kernels any more.
     Those of decorated functions are open from their first use.
-
-    Examples:
-        >>> {library.info()["package"]: library.stats() for library in aotbuild.libraries()}
     """
     return tuple(_open.values())
 
@@ -429,19 +256,5 @@ def watch_kernels(watch: Watch | None) -> None:
     """Have the calls of all kernels in this process watched from now on; None ends it."""
     watches[:] = [watch] if watch else []
     for library in libraries():
-        library._state.counting.watch(watch)
-
-
-class View(Library):
-    """A library on devices that the caller chose. It shares everything but its kernels."""
-
-    _devices: DeviceSet
-
-    def __init__(self, base: Library, devices: DeviceSet) -> None:
-        self._base = base  # which lives as long as its views
-        self._state = base._state
-        self._kernels = SingleFlight()
-        self._devices = devices
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]} on {', '.join(map(str, self._devices.devices))}>"
+        for kernel in [*library._package.kernels]:
+            kernel.watch_by(watch)

@@ -15,10 +15,9 @@ from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem, shortage
 from aotbuild.runtime.fork import refuse_if_forked
-from aotbuild.runtime.observers import emit, listeners
-from aotbuild.runtime.package import Stats
-from aotbuild.runtime.select import REGISTER, Verdict
+from aotbuild.runtime.select import REGISTER
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import Executable, ExecutableLoader, Placement
@@ -30,40 +29,22 @@ _UNREGISTERED = ("No FFI handler registered for ", "No registered implementation
 
 
 class Loader:
-    """Loads the executables and constants of one package, which events call `package`.
+    """Loads the executables and constants of one package; `backend` does the last step."""
 
-    `backend` does the last step. With `maps`, constants may be mappings of their files, which must
-    not change afterwards.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        stats: Stats,
-        backend: ExecutableLoader,
-        package: str = "",
-        *,
-        maps: bool = True,
-    ) -> None:
+    def __init__(self, source: Source, stats: Stats, backend: ExecutableLoader) -> None:
         self._source = source
         self._stats = stats
         self._backend = backend
-        self._package = package
-        self._maps = maps
         self._loaded: SingleFlight[Any] = SingleFlight()
         self._constants: SingleFlight[Constants] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
 
-    def load(self, verdict: Verdict, placement: Placement) -> Executable:
-        """Return the executable of a verdict that fits, loaded into a placement.
+    def load(self, record: Record, placement: Placement) -> Executable:
+        """Return the executable of a record that fits, loaded into a placement.
 
-        AotbuildError if it does not fit, if the process was forked, or if jaxlib cannot load it;
-        DamagedBlob if its bytes are not those that were built.
+        AotbuildError if the process was forked, or if jaxlib cannot load it; DamagedBlob if its
+        bytes are not those that were built.
         """
-        if not verdict.fits:
-            msg = f"refused: {verdict}"
-            raise AotbuildError(msg)
-        record = verdict.record
         refuse_if_forked(record)
         key = (record.function, record.signature.key(), record.blob.sha256, placement)
         return self._executables.get(key, lambda: self._make(record, placement))
@@ -74,10 +55,6 @@ class Loader:
         is_new = _key(record, devices) not in self._loaded
         self._load(record, devices)
         return is_new
-
-    def has(self, record: Record, devices: tuple[Any, ...]) -> bool:
-        """Return whether the bytes of a record are loaded onto devices."""
-        return _key(record, devices) in self._loaded
 
     def clear(self) -> None:
         """Drop everything that was loaded."""
@@ -110,8 +87,7 @@ class Loader:
     def _make_constants(self) -> Constants:
         from aotbuild.runtime.constants import Blobs, Constants  # many records have none
 
-        blobs = Blobs(self._source, maps=self._maps)
-        return Constants(blobs, self._backend.physical, self._backend.put)
+        return Constants(Blobs(self._source), self._backend.physical, self._backend.put)
 
     def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
         problem = find_problem(record.requires, devices)
@@ -120,7 +96,7 @@ class Loader:
             raise AotbuildError(msg)
         start = perf_counter()
         loaded = self._give_to_xla(record, devices)
-        self._on_load(record, perf_counter() - start)
+        self._stats.loaded(perf_counter() - start)
         return loaded
 
     def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> Any:
@@ -139,15 +115,6 @@ class Loader:
                 what, remedy = "it calls what is not registered", f"{REGISTER.capitalize()}."
             msg = f"{record}: {what}\n  found    {found}\n{remedy}"
             raise shortage(record, devices[0], err) or AotbuildError(msg) from err
-
-    def _on_load(self, record: Record, seconds: float) -> None:
-        self._stats.loaded(seconds)
-        if listeners:
-            from aotbuild.runtime.events import Loaded, describe
-
-            signature, platform = describe(record.signature), record.target.platform
-            call = (self._package, record.function, signature, platform)
-            emit(Loaded(*call, seconds, record.blob.size))
 
 
 def _key(record: Record, devices: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,118 +1,111 @@
-"""What the kernels of one library share: the index, the host's facts, counters, the policy."""
+"""One opened package: its index, backend and loader, counters, and the fallback policy.
+
+All kernels of a library share it, and so do its views on chosen devices.
+"""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
-from aotbuild.errors import AotbuildError
-from aotbuild.format.index import EDITABLE, Index
-from aotbuild.runtime.observers import monitor
-from aotbuild.runtime.source import Source
+from aotbuild.errors import AotbuildError, UnknownFunction
+from aotbuild.format.index import COMPANIONS, EDITABLE, Index
+from aotbuild.format.signature import Function
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.source import Source, open_index
+from aotbuild.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from aotbuild.format.left_out import AllLeftOut
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.companions import Companion
+    from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.runtime.loader import Loader
 
 POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"
 
 
-class Stats:
-    """Thread-safe counters of one library since it was opened; times are in seconds."""
-
-    def __init__(self) -> None:
-        # Reentrant: a signal handler or a finalizer may interrupt `count` and count too.
-        self._lock = threading.RLock()
-        self._counts: Counter[str] = Counter()
-        self._seconds = 0.0
-        self._prime_seconds = 0.0
-        # Calls by function and signature, if they are counted; see `runtime.call_counts`.
-        self.calls: Callable[[], dict[str, dict[str, int]]] | None = None
-
-    def count(self, name: str, more: int = 1) -> None:
-        """Add to a counter."""
-        with self._lock:
-            self._counts[name] += more
-        monitor(name.replace(".", "/"))
-
-    def value(self, name: str) -> int:
-        """Return a counter."""
-        return self._counts[name]
-
-    def loaded(self, seconds: float) -> None:
-        """Count one loaded executable, and the time that it took."""
-        with self._lock:
-            self._counts["loaded"] += 1
-            self._seconds += seconds
-        monitor("load_duration", seconds)
-
-    def primed(self, seconds: float) -> None:
-        """Count one executable that was run on zeros, and the time that it took."""
-        with self._lock:
-            self._counts["primed"] += 1
-            self._prime_seconds += seconds
-        monitor("prime_duration", seconds)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all counters and times as plain data."""
-        with self._lock:
-            counts, seconds = self._counts.copy(), self._seconds
-            prime_seconds = self._prime_seconds
-        return {
-            "loaded": counts["loaded"],
-            "load_seconds": seconds,
-            "primed": counts["primed"],
-            "prime_seconds": prime_seconds,
-            "misses": counts["misses"],
-            "refused": counts["refused"],
-            "fallbacks": {kind: counts[f"fallback.{kind}"] for kind in ("portable", "jit")},
-            "portable_compiled": counts["portable_compiled"],
-            "transformed": counts["transformed"],
-            "padded": counts["padded"],
-            "copied_bytes": counts["copied_bytes"],
-            "host_callbacks": counts["host_callbacks"],
-            **({"calls": self.calls()} if self.calls else {}),
-        }
-
-
 @dataclass(frozen=True)
-class OpenedPackage:
-    """A package with its installed companions: one source and one index for all of them.
-
-    `absent` has a line for each companion that is not installed.
-    """
+class _Opened:
+    """The source and the index of a package with its companions; a line for each absent one."""
 
     source: Source
     index: Index
-    companions: tuple[Companion, ...] = ()
-    absent: tuple[str, ...] = ()
+    absent: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Package:
-    """One opened package. It holds data only: no backend and nothing that is loaded.
+    """One package; each part of it is made at its first use.
 
-    `probe` returns the host's facts for a set of devices. `fallback` is the policy of the caller or
-    of the index, which AOTBUILD_FALLBACK overrides. `absent` has a line for each companion that is
-    not installed. `on_kernel` is told of each new kernel. With `copies`, calls copy their numpy
-    arrays first.
+    `find` locates its source. `asked` is the name that was asked for, None for a path. `fallback`
+    is the policy of the caller, which the index has an opinion about otherwise. `probe` replaces
+    the backend's probe of some devices; tests pass a fake.
     """
 
-    name: str
-    index: Index
-    stats: Stats
-    probe: Callable[[DeviceSet], Host]
-    fallback: str | None
-    absent: tuple[str, ...] = ()
-    on_kernel: Callable[[Any], None] | None = None
-    copies: bool = False
+    def __init__(
+        self,
+        find: Callable[[], Source],
+        *,
+        asked: str | None = None,
+        fallback: str | None = None,
+        arrays: str = "jax",
+        probe: Callable[[DeviceSet], Host] | None = None,
+    ) -> None:
+        self._find = find
+        self.asked = asked
+        self.arrays = arrays
+        self.stats = Stats()
+        self.kernels: WeakSet[Any] = WeakSet()
+        self._fallback = fallback
+        self._probe = probe
+        self._made: SingleFlight[Any] = SingleFlight()
+
+    @property
+    def source(self) -> Source:
+        """Where its files are; raises what locating the package raises."""
+        made: Source = self._made.get("source", self._find)
+        return made
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its index was read."""
+        return "opened" in self._made
+
+    @property
+    def index(self) -> Index:
+        """The index of the package and its companions; raises what is wrong with it."""
+        return self._opened.index
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """A line for errors about each companion that is not installed."""
+        return self._opened.absent
+
+    @property
+    def _opened(self) -> _Opened:
+        made: _Opened = self._made.get("opened", self._open)
+        return made
+
+    @property
+    def name(self) -> str:
+        """The name of the package, or its place if the index names none."""
+        return str(self.index.header.get("package", self.source.place))
+
+    @property
+    def backend(self) -> Backend:
+        """The backend. Its first use imports jax, or numpy and jaxlib."""
+        made: Backend = self._made.get("backend", self._make_backend)
+        return made
+
+    @property
+    def loader(self) -> Loader:
+        """The loader. Its first use imports what the backend imports."""
+        made: Loader = self._made.get("loader", self._make_loader)
+        return made
 
     @property
     def editable(self) -> dict[str, Any]:
@@ -123,7 +116,56 @@ class Package:
     @property
     def fallback_policy(self) -> str:
         """The fallback policy in force now."""
-        return fallback_policy(self.fallback)
+        return fallback_policy(self._fallback or self.index.header.get("fallback"))
+
+    def probe(self, devices: DeviceSet) -> Host:
+        """Return the host's facts for some devices."""
+        return (self._probe or self.backend.probe)(devices)
+
+    def function(self, name: str) -> Function:
+        """Return a function of the package; raises UnknownFunction."""
+        found = self.index.function(name) if isinstance(name, str) else None
+        return found if found is not None else self._unknown(name)
+
+    def close(self) -> None:
+        """Drop what was loaded and close the source."""
+        if "loader" in self._made:
+            self.loader.clear()
+        if self.is_open:
+            self._opened.source.close()
+
+    def _open(self) -> _Opened:
+        index = open_index(self.source)
+        if COMPANIONS not in index.header:
+            return _Opened(self.source, index, ())
+        from aotbuild.runtime.companions import open_parts  # few packages were split
+
+        parts = open_parts(self.source, index, self.asked)
+        return _Opened(parts.source, parts.index, parts.absent)
+
+    def _make_backend(self) -> Backend:
+        if self.arrays == "jax":
+            from aotbuild.runtime.jax.backend import JaxBackend
+
+            return JaxBackend(self._opened.source, self.stats)
+        from aotbuild.runtime.numpy.backend import NumpyBackend
+
+        return NumpyBackend()
+
+    def _make_loader(self) -> Loader:
+        from aotbuild.runtime.loader import Loader
+
+        return Loader(self._opened.source, self.stats, self.backend.executable_loader)
+
+    def _unknown(self, name: str) -> NoReturn:
+        from difflib import get_close_matches
+
+        functions = tuple(sorted(function.name for function in self.index.functions()))
+        failed = left_out(self.index).lines(name)
+        is_text = isinstance(name, str)  # a list of names is a likely mistake
+        close = get_close_matches(name, functions, 1) if is_text and not failed else []
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UnknownFunction(self.name, name, functions, hint, failed)
 
 
 def left_out(index: Index) -> AllLeftOut:

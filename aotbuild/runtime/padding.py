@@ -197,12 +197,6 @@ class PaddedCalls:
         """Return how a flattened call is padded, None if it is not."""
         return find_plan(self._index, self._function, call.signature)
 
-    def why_not(self, call: Call) -> list[str]:
-        """Return lines for the error of a call that has no executable and fits no bucket."""
-        pad = self._function.pad
-        paths = leaf_paths(call.bound, self._backend.trees)
-        return why_not(pad, call.signature, paths) if pad else []
-
     def run(self, plan: PadPlan, bound: Bound, execute: Callable[..., Any]) -> Any:
         """Pad a call, run `execute(statics key, *args, **kwargs)` and cut its results."""
         trees, arrays = self._backend.trees, self._backend.padding

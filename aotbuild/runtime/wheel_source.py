@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
-from aotbuild.runtime.concurrency import making
 from aotbuild.runtime.source import absolute
 
 if TYPE_CHECKING:
@@ -104,15 +103,13 @@ def _member(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
         if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             msg = f"{name}: compression method {method}, and members are stored or deflated"
             raise OSError(msg)
-        # Inside of it are zipfile's lock and ours: a process that is forked meanwhile has them.
-        with making():
+        with _COUNTING:
+            file = archive.open(name)
+        try:
+            yield file
+        finally:
             with _COUNTING:
-                file = archive.open(name)
-            try:
-                yield file
-            finally:
-                with _COUNTING:
-                    file.close()
+                file.close()
     except KeyError:
         raise FileNotFoundError(name) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:

@@ -12,7 +12,6 @@ from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.format.portable import window_of
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.stale import staleness
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.children import Children
@@ -36,6 +35,7 @@ from aotbuild.verify.outcome import (
     concluded,
     not_checked,
 )
+from aotbuild.verify.stale import staleness
 
 # Of the golden outputs that a build has a minute for, also on a slower machine.
 DEFAULT_TIMEOUT = 300.0

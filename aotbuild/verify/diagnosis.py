@@ -21,7 +21,7 @@ from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.source import open_index
-from aotbuild.runtime.stale import Staleness, staleness
+from aotbuild.verify.stale import Staleness, staleness
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
 _PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")

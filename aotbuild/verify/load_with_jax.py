@@ -18,9 +18,9 @@ from aotbuild.runtime.jax.backend import JaxTrees, probe
 from aotbuild.runtime.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.loader import Loader
-from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stats import Stats
 from aotbuild.verify.loaded import Callee, Loaded
 from aotbuild.verify.outcome import Status
 
@@ -51,7 +51,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
     devices = devices_for(record.requires, default_devices(record.target.platform))
     stats = Stats()
     loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
-    loaded: Any = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
+    loaded: Any = loader.load(record, Placement(devices, bool(record.calling.mesh)))
     callee = _callee(record, loaded.run, loaded.shardings)
     return Loaded(Status.PASS, (), callee, record.target.platform)
 

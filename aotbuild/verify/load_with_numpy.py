@@ -23,9 +23,9 @@ from aotbuild.runtime.numpy.backend import (
 )
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement, dtype_of
 from aotbuild.runtime.numpy.trees import NumpyTrees
-from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stats import Stats
 from aotbuild.verify.loaded import Callee, Loaded
 from aotbuild.verify.outcome import Status
 
@@ -49,7 +49,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
     requires, platform = verdict.record.requires, verdict.record.target.platform
     loader = Loader(source, Stats(), NumpyExecutableLoader(NumpyTrees()))
     placement = NumpyPlacement(devices_for(requires, devices_on(platform)))
-    loaded: Any = loader.load(verdict, placement)
+    loaded: Any = loader.load(verdict.record, placement)
 
     def run(leaves: Iterable[Any]) -> list[Any]:
         private.ensure_states(x64())

@@ -3,6 +3,7 @@
 With `--ahead yes` a thread loads the executable while this one reads the weights.
 """
 
+import threading
 from typing import Any
 
 import run_support as run
@@ -18,7 +19,7 @@ import aotbuild
 library = aotbuild.load(run.OPTIONS["--artifact"] + "/_aot")
 apply = library.apply
 if run.OPTIONS.get("--ahead") == "yes":
-    library.preload("apply", wait=False)
+    threading.Thread(target=library.preload, args=("apply",)).start()
 run.mark("open")
 hoisted = run.OPTIONS.get("--hoist") == "yes"
 weights = {} if hoisted else jax.device_put(run.read_arrays("--weights"))

@@ -3,6 +3,7 @@
 With `--ahead yes` a thread loads the executable while this one reads the weights.
 """
 
+import threading
 from typing import Any
 
 import run_support as run
@@ -13,7 +14,7 @@ run.mark("import aotbuild")
 library = aotbuild.load(run.OPTIONS["--artifact"] + "/_aot", arrays="numpy")
 apply = library.apply
 if run.OPTIONS.get("--ahead") == "yes":
-    library.preload("apply", wait=False)
+    threading.Thread(target=library.preload, args=("apply",)).start()
 run.mark("open")
 hoisted = run.OPTIONS.get("--hoist") == "yes"
 weights = {} if hoisted else run.read_arrays("--weights")

@@ -270,7 +270,7 @@ class TestPage:
         )
 
     def test_other_columns_begin_another_table(self) -> None:
-        text = page(results("preload", {"rows": [{"a": 1}, {"a": 2}, {"b": 3}]}))
+        text = page(results("threads", {"rows": [{"a": 1}, {"a": 2}, {"b": 3}]}))
         assert "| a |\n| --- |\n| 1 |\n| 2 |\n\n| b |\n| --- |\n| 3 |" in text
 
     def test_a_part_of_all_models_that_is_not_available(self) -> None:

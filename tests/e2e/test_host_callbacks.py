@@ -172,19 +172,6 @@ def test_an_exception_reaches_the_caller(folder: Path) -> None:
         library.wrong(X).block_until_ready()
 
 
-def test_the_operator_may_forbid_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AOTBUILD_HOST_CALLBACKS", "off")
-    with pytest.raises(NoExecutable, match=r"calls back proj.host:twice: REFUSED: AOTBUILD"):
-        aotbuild.load(folder).pure(X)
-
-
-@pytest.mark.usefixtures("here")
-def test_then_the_fallback_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AOTBUILD_HOST_CALLBACKS", "off")
-    monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
-    np.testing.assert_allclose(aotbuild.load(folder).pure(X), np.sin(X * 2) + 3, rtol=1e-6)
-
-
 def test_a_module_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "proj.host", None)
     with pytest.raises(NoExecutable, match=r"REFUSED: ModuleNotFoundError"):
@@ -202,7 +189,7 @@ def test_preloading_calls_nobody(folder: Path) -> None:
 
     host.calls.clear()
     library = aotbuild.load(folder)
-    assert library.preload("every", "pure", prime=True) == 2
+    assert library.preload("every", "pure") == 2
     assert (host.calls, library.stats()["host_callbacks"]) == ([], 0)
 
 

@@ -203,22 +203,6 @@ class TestInstalled:
         )
         assert done.returncode == 0, done.stderr
 
-    def test_one_digest_wherever_it_is(self, wheel: Path, installed: Path, tmp_path: Path) -> None:
-        with ZipFile(wheel) as archive:
-            archive.extractall(tmp_path / "unpacked")
-        code = (
-            "import aotbuild, json, sys\n"
-            "found = [aotbuild.load(place) for place in sys.argv[1:]]\n"
-            "print(json.dumps([[lib.version, lib.digest, lib.info()['executables']]"
-            " for lib in found]))\n"
-        )
-        places = ("digits", wheel, tmp_path / "unpacked" / "digits" / "_aot")
-        command = [installed, "-P", "-c", code, *places]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-        (version, digest, count), *others = json.loads(done.stdout)
-        assert (version, count) == ("0.1.0", 16)
-        assert others == [["0.1.0", digest, 16]] * 2
-
     def test_loads_from_the_wheel_file_itself(self, wheel: Path, tmp_path: Path) -> None:
         code = (
             "import aotbuild, numpy as np;"
@@ -227,12 +211,6 @@ class TestInstalled:
             "import json; print(json.dumps(sorted(lib.functions)))"
         )
         assert "predict_sharded" in forked(code)
-
-
-STALE = (
-    "the executables are older than the source: digits/model.py in {} is not what was compiled. "
-    "Compile again: aotbuild build --in-place, or pip install -e ."
-)
 
 
 class TestEditable:
@@ -264,21 +242,6 @@ class TestEditable:
         said = "digits is an editable install without executables: calls go to the source\n"
         assert done.stderr == said
         assert tree_of(small) == before
-
-    def test_a_build_in_place_comes_first_and_an_edit_is_said(
-        self, small: Path, tmp_path: Path
-    ) -> None:
-        python = self.install(small, tmp_path)
-        assert invoke("build", small / "aot.yaml", "--in-place").exit_code == 0
-        command = [python, "-P", "-B", "-c", "import aotbuild; aotbuild.load('digits')"]
-        said = []
-        for edit in ("", "# edited\n"):
-            with (small / "digits" / "model.py").open("a") as file:
-                file.write(edit)
-            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
-            said.append(done.stderr)
-        assert said == ["", f"digits: {STALE.format(small)}\n"]
 
 
 def test_the_hook_and_the_command_build_one_package(small: Path, tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ with jax.disable_jit():
 
 def test_explain_and_preload(root: Path) -> None:
     code = """
-lib.preload(prime=True)
+lib.preload()
 model = m.make_net()
 assert "runs forward()" in str(lib.explain("forward", model, x)), lib.explain("forward", model, x)
 before = nnx.state(nnx.clone(model))

@@ -13,8 +13,8 @@ from aotbuild.format.signature import Function, Static
 from aotbuild.runtime import trees
 from aotbuild.runtime.binding import Bound, Call, bind, rebind
 from aotbuild.runtime.jax.backend import JaxBackend
-from aotbuild.runtime.package import Stats
 from aotbuild.runtime.source import DirectorySource
+from aotbuild.runtime.stats import Stats
 
 # def f(a, k, b, unused=None, *, c, d, mode="fast")
 FUNCTION = Function(
@@ -69,7 +69,7 @@ def test_another_order_of_leaves_is_not_direct() -> None:
         ((1, 2, 3), {"c": 1}, "missing a required argument: 'd'"),
         ((1, 2, 3), {"c": 1, "d": 1, "e": 1}, "got an unexpected keyword argument 'e'"),
         ((1, 2, 3), {"c": 1, "d": 1, "a": 1}, "got multiple values for argument 'a'"),
-        ((1,) * 5, {"c": 1, "d": 1}, "takes 4 positional arguments but 5 were given"),
+        ((1,) * 5, {"c": 1, "d": 1}, "takes at most 4 positional arguments"),
         ((1, 2, 3, 4), {"c": 1, "d": 1}, "argument 'unused' is compiled in at its default"),
     ],
 )

@@ -45,7 +45,7 @@ def parts(built: list[Built], tmp_path_factory: pytest.TempPathFactory) -> dict[
     wheel = put_wheel(root / wheels.NAME, everywhere(built))
     written = split(wheel, root / "out", ["portable"])
     names = ["base", "cpu", "cuda", "tpu"]
-    return dict(zip(names, written.wheels, strict=True))
+    return dict(zip(names, written, strict=True))
 
 
 def install(site: Path, parts: dict[str, Path], names: Sequence[str]) -> None:

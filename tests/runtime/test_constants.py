@@ -30,8 +30,8 @@ from aotbuild.runtime.constants import Blobs, Constants, read_constant
 from aotbuild.runtime.jax.backend import JaxTrees
 from aotbuild.runtime.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.package import Stats
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
+from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.wheel_source import WheelSource
 
 LARGE = np.arange(1 << 15, dtype=np.float32)  # 128 KiB

@@ -405,16 +405,3 @@ def test_a_parameter_may_have_any_name(name: str, shape: Any, arrays: str, tmp_p
     assert library.explain("f", X, shape=shape, **{name: X}).error is None
     with pytest.raises(SignatureMismatch):
         library.f(X[:1], shape=shape, **{name: X})
-
-
-@pytest.mark.parametrize("name", ["key", "name", "self"])
-def test_so_may_one_of_a_function_that_is_compiled_here(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fn(x: Any, shape: Any = None, **given: Any) -> Any:
-        return x + given[name]
-
-    monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
-    library = load(tmp_path, build("f", fn, {"x": X}, {name: X}, {"shape": (1, 2)}))
-    one, kernel = X[1:2], library.kernel("f", source=fn)
-    np.testing.assert_array_equal(kernel(one, shape=(1, 2), **{name: one}), one + one)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import importlib.util
-import weakref
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -64,7 +62,7 @@ class TestNames:
         assert library.functions == ("double", "triple")
         assert {"double", "triple", "preload"} <= set(dir(library))
         assert library.double is library.double
-        assert repr(library.double) == "<aotbuild.Kernel demo:double: f32[4]; f32[2]>"
+        assert repr(library.double) == "<aotbuild.Kernel demo:double>"
         assert library.double.__name__ == "double"
         assert repr(library).startswith("<aotbuild.Library demo at ")
 
@@ -176,7 +174,7 @@ class TestDamage:
 class TestVerbs:
     def test_preload(self, library: Library) -> None:
         assert library.preload("triple") == 1
-        assert library.preload(threads=4) == 2
+        assert library.preload() == 2
         assert library.preload() == 0
         np.testing.assert_array_equal(library.double(X), X * 2)
         assert library.stats()["loaded"] == 3
@@ -213,7 +211,6 @@ class TestVerbs:
             library.double(X)
         stats = library.stats()
         assert stats.pop("load_seconds") > 0
-        assert (stats.pop("primed"), stats.pop("prime_seconds")) == (0, 0.0)
         assert stats == {
             "functions": 2,
             "executables": 3,
@@ -224,7 +221,6 @@ class TestVerbs:
             "portable_compiled": 0,
             "transformed": 0,
             "padded": 0,
-            "copied_bytes": 0,
             "host_callbacks": 0,
         }
 
@@ -256,7 +252,6 @@ class TestVerbs:
         assert np.array_equal(library.double(X), X * 2)
         library.close()
         assert np.array_equal(library.triple(X), X * 3)
-        assert library.info()["place"] == str(folder)
 
     def test_the_default_device_is_followed(self, library: Library) -> None:
         with jax.default_device(jax.devices()[0]):
@@ -305,25 +300,7 @@ def test_jax_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "Install it: pip install jax==0.10.2 or pip install jax==0.12.0.1" in str(several.value)
 
 
-class TestSources:
-    def test_not_all_are_kept(self, tmp_path: Path) -> None:
-        library = aotbuild.load(write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})]))
-        first = library.kernel("f")
-        kernels = weakref.WeakSet(
-            library.kernel("f", source=lambda x, n=n: x + n) for n in range(400)
-        )
-        gc.collect()
-        assert len(kernels) <= 256
-        assert library.kernel("f") is first
-        assert library.kernel("f", source=abs) is library.kernel("f", source=abs)
-
-    @pytest.mark.parametrize("source", [[], 3, type("Odd", (), {"__hash__": None})()])
-    def test_what_is_no_source(self, tmp_path: Path, source: Any) -> None:
-        library = aotbuild.load(write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})]))
-        with pytest.raises(AotbuildError, match=r"kernel.'f', source=….: expected a Python func"):
-            library.kernel("f", source=source)
-
-    def test_what_is_no_result(self, tmp_path: Path) -> None:
-        package = write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})])
-        with pytest.raises(AotbuildError, match=r"f: keeping.….: expected keys, .* found \[1\]"):
-            aotbuild.load(package, arrays="numpy").f.keeping([1])  # type: ignore[arg-type]
+def test_what_is_no_result(tmp_path: Path) -> None:
+    package = write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})])
+    with pytest.raises(AotbuildError, match=r"f: keeping.….: expected keys, .* found \[1\]"):
+        aotbuild.load(package, arrays="numpy").f.keeping([1])  # type: ignore[arg-type]

@@ -165,7 +165,7 @@ def test_constants_lie_as_the_executable_wants_them(folder: str) -> None:
     code = """
 for _ in range(2):
     np.testing.assert_array_equal(library.shift(x), x + x)
-placed = library._state.loader._constants.get("constants", dict)._placed
+placed = library._package.loader._constants.get("constants", dict)._placed
 (constant,) = [entry.value for entry in placed._entries.values()]
 show([str(constant.sharding.spec), [s.data.shape for s in constant.addressable_shards]])
 """
@@ -284,7 +284,8 @@ def test_jit_takes_what_is_placed_elsewhere(folder: str, tmp_path: Path) -> None
     code = """
 import os
 os.environ["AOTBUILD_FALLBACK"] = "jit"
-kernel = library.kernel("one", lambda w, x: {"y": x @ w, "x": x * 2})
+library._sources["one"] = lambda w, x: {"y": x @ w, "x": x * 2}
+kernel = library.one
 given = jax.device_put(x, sharding(devices, "data"))
 np.testing.assert_array_equal(kernel(w, given)["y"], x @ w)
 show(library.stats()["fallbacks"])

@@ -221,7 +221,8 @@ def test_fallbacks_run_on_the_view(folder: str) -> None:
 os.environ["AOTBUILD_FALLBACK"] = "portable"
 found = ids(library.on(devices[3]).slow(x)) + ids(library.slow(x))
 os.environ["AOTBUILD_FALLBACK"] = "jit"
-kernel = library.on(devices[4]).kernel("slow", lambda x: x - 1)
+library._sources["slow"] = lambda x: x - 1
+kernel = library.on(devices[4]).slow
 show([*found, *ids(kernel(x)), library.stats()["fallbacks"]])
 """
     assert run(folder, code) == [3, 0, 4, {"portable": 2, "jit": 1}]
@@ -229,7 +230,8 @@ show([*found, *ids(kernel(x)), library.stats()["fallbacks"]])
 
 def test_a_view_under_a_transformation(folder: str) -> None:
     code = """
-kernel = library.on(devices[4]).kernel("double", lambda x: x * 2 + 1)
+library._sources["double"] = lambda x: x * 2 + 1
+kernel = library.on(devices[4]).double
 show([np.asarray(jax.jit(kernel)(x)).tolist() == (x * 2 + 1).tolist(),
       library.stats()["transformed"]])
 """

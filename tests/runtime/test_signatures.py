@@ -87,20 +87,11 @@ def test_the_cpp_cache_knows_all_of_them(folder: Path) -> None:
     library.close()
 
 
-def test_priming_enters_them_into_the_cache(folder: Path) -> None:
-    library = aotbuild.load(folder)
-    assert library.preload("score", prime=True) == 6
-    for args, kwargs in CALLS:
-        library.score(*args, **kwargs)
-    assert library.stats()["misses"] == 0
-    library.close()
-
-
 @pytest.mark.parametrize(
     ("args", "kwargs", "words"),
     [
         ((X,), {"power": 4}, "power"),
-        ((X, X), {"shift": X, "power": 2}, "shift: called with it"),
+        ((X, X), {"shift": X, "power": 2}, "called with it"),
         ((), {"scale": X, "power": 2}, "missing a required argument: 'x'"),
         ((X[:1],), {"power": 2}, r"compiled for f32\[2,3\]|f32\[1,3\]"),
     ],

@@ -186,7 +186,7 @@ class Mixed:
         elif what == 1:
             self._shared.close()
         elif what == 2:
-            self._shared.preload(prime=True, wait=False).wait()
+            self._shared.preload()
         elif what < 10:
             other = self._load()
             check(other, what)

@@ -13,6 +13,7 @@ from attacks import wheels
 
 import aotbuild
 from aotbuild.format.index import write_index
+from aotbuild.runtime.library import libraries
 from aotbuild.wheels.split import split
 from support.error_cases import Place, X, collector, command, library, raised, scored
 from support.packages import write
@@ -173,7 +174,7 @@ def handle(x):
 
 @case
 def call_forbidden(place: Place) -> str:
-    for left_by_another_case in aotbuild.libraries():
+    for left_by_another_case in libraries():
         left_by_another_case.close()
     opened = library(place, scored(1), scored(8))
     model: dict[str, Any] = {"__name__": "proj.model"}

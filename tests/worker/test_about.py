@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from support.projects import build, write_project
 
-import aotbuild
 from aotbuild.format.about import About, argument_names, result_names
-from aotbuild.format.aval import Aval
 from aotbuild.runtime.source import DirectorySource, open_index
 
 pytestmark = pytest.mark.process
@@ -148,10 +146,13 @@ functions:
   learn: {call: "proj.model:learn", args: [net: {like: "proj.model:net"}, x: "f32[3]"]}
 """
     built = build(write_project(tmp_path, manifest, model=model))
-    (info,) = aotbuild.load(built.folder).signatures("learn")
-    assert [str(leaf) for leaf in info.leaves] == ["net.scale.value f32[3]", "x f32[3]"]
-    assert [str(leaf) for leaf in info.results] == ["result['y'] f32[3]", "updates[0] f32[3]"]
-    assert info.result == {"y": Aval((3,), "float32")}
+    index = open_index(DirectorySource(Path(built.folder)))
+    function, (record,) = index.function("learn"), index.records("learn")
+    assert function is not None
+    about, tree = About.of(function.about), record.signature.tree
+    assert argument_names(about, function.dynamic, tree) == ["net.scale.value", "x"]
+    names = result_names(about, record.calling.out_tree, tree, function.wrap)
+    assert names == ["result['y']", "updates[0]"]
 
 
 def test_records_have_their_dims(package: Any) -> None:

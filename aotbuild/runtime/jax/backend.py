@@ -18,12 +18,12 @@ from aotbuild.runtime.devices import DeviceSet, host_of
 from aotbuild.runtime.jax import placement, private
 from aotbuild.runtime.jax.clients import clients
 from aotbuild.runtime.jax.executables import JaxExecutableLoader
-from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.trees import leaf_paths
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backend import CallWrap
+    from aotbuild.runtime.backend import CallWrap, OpenPackage
     from aotbuild.runtime.jax.fallback import JaxFallback, Portable
 
 _NUMBERS = (bool, int, float, complex)
@@ -75,10 +75,6 @@ class JaxBackend:
         fork.refuse_if_forked("place()")
         return placement.place_tree(tree, devices)
 
-    def copied(self, *_: Any) -> dict[str, int]:
-        """Return nothing: what jax does with arguments is jax's own."""
-        return {}
-
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function. Imported late: few functions have one."""
         from aotbuild.runtime.jax.wraps import make_wrap
@@ -87,7 +83,7 @@ class JaxBackend:
 
     def fallback(
         self,
-        package: Package,
+        package: OpenPackage,
         function: Function,
         source: Callable[..., Any] | None,
         devices: DeviceSet | None,

@@ -6,7 +6,6 @@ and jax._src.debugging, and `emit_python_callback`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from aotbuild.errors import AotbuildError, NoExecutable
+from aotbuild.errors import NoExecutable
 from aotbuild.format.record import HostCallback, Record
 from aotbuild.format.target import HOST
 from aotbuild.format.values import decode
@@ -25,40 +24,22 @@ from aotbuild.runtime.trees import restore
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import Trees
 
-VARIABLE = "AOTBUILD_HOST_CALLBACKS"
 _SUMMARY = "what its executable calls back cannot be called here"
 _REMEDY = (
     "Install the module in the version that the wheel was built with, or set AOTBUILD_FALLBACK=jit."
 )
-_FORBIDDEN_REMEDY = f"Set {VARIABLE}=on if you trust the package, or AOTBUILD_FALLBACK=jit."
 
 
 def bind(record: Record, trees: Trees, count: Callable[[str], None]) -> list[Callable[..., Any]]:
     """Return what an executable calls back, by index. `count` is called at each call.
 
-    NoExecutable if a function cannot be imported, or if the operator forbids callbacks.
+    NoExecutable if a function cannot be imported.
     """
-    if not _are_allowed():
-        names = ", ".join(sorted({each.call or "jax.debug.print" for each in _callbacks(record)}))
-        lines = [f"{record}: calls back {names}: REFUSED: {VARIABLE} says off"]
-        raise NoExecutable(record.function, _SUMMARY, lines, _FORBIDDEN_REMEDY)
     try:
-        return [_Callback(each, _target(each), trees, count) for each in _callbacks(record)]
+        return [_Callback(each, _target(each), trees, count) for each in record.calling.callbacks]
     except Exception as err:  # importing a module may raise anything
         lines = [f"{record}: REFUSED: {type(err).__name__}: {err}"]
         raise NoExecutable(record.function, _SUMMARY, lines, _REMEDY) from err
-
-
-def _callbacks(record: Record) -> tuple[HostCallback, ...]:
-    return record.calling.callbacks
-
-
-def _are_allowed() -> bool:
-    chosen = os.environ.get(VARIABLE) or "on"
-    if chosen not in ("on", "off"):
-        msg = f"the environment variable {VARIABLE}: expected on or off, found {chosen!r}"
-        raise AotbuildError(msg)
-    return chosen == "on"
 
 
 def _target(callback: HostCallback) -> Callable[..., Any]:

@@ -81,22 +81,6 @@ class JaxExecutable:
             outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
         return outputs
 
-    def run_on_zeros(self) -> list[Any]:
-        """Run it on zeros, and return its outputs when they are ready."""
-        pairs = zip(self.record.signature.leaves, self.shardings, strict=True)
-        zeros = [private.put(private.zeros(aval), aval, place) for aval, place in pairs]
-        return private.wait(self.run(zeros))
-
-    def examples(self) -> dict[str, Callable[[], list[Any]]]:
-        """Return what makes zeros: numpy arrays, uncommitted jax arrays, committed ones."""
-        leaves = self.record.signature.leaves
-        uncommitted = [None] * len(leaves)
-        return {
-            "numpy": lambda: list(map(private.numpy_example, leaves)),
-            "uncommitted": lambda: list(map(private.array_example, leaves, uncommitted)),
-            "committed": lambda: list(map(private.array_example, leaves, self.shardings)),
-        }
-
     def fastpath_data(
         self, outputs: Sequence[Any], out_tree: Any, leaves: int, _: frozenset[int] = frozenset()
     ) -> Any:

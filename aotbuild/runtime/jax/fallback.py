@@ -18,13 +18,12 @@ from aotbuild.runtime.binding import Call, bind
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.events import Compiled, describe
 from aotbuild.runtime.jax.placement import leaf_shardings
 from aotbuild.runtime.jax.transformations import PythonSource
-from aotbuild.runtime.observers import emit, listeners, log
-from aotbuild.runtime.package import Package, Stats
+from aotbuild.runtime.log import log
 from aotbuild.runtime.select import portable_reasons
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.trees import (
     differences,
     flatten,
@@ -36,7 +35,7 @@ from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.backend import Backend
+    from aotbuild.runtime.backend import Backend, OpenPackage
 
 
 class JaxFallback:
@@ -50,7 +49,7 @@ class JaxFallback:
         self,
         backend: Backend,
         portable: Portable,
-        package: Package,
+        package: OpenPackage,
         function: Function,
         source: Callable[..., Any] | None,
         devices: DeviceSet | None,
@@ -193,13 +192,10 @@ class Portable:
 
     def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:
         self._stats.count("portable_compiled")
-        signature, size = describe(call.signature), record.blob.size
-        named = (self._package, record.function, signature, devices.platform)
-        if listeners:
-            emit(Compiled(*named, seconds, size))
+        signature = ", ".join(map(str, call.signature.leaves))
         what = f"{record}: no executable fits; compiled the portable one for {signature}"
-        facts = dict(zip(("package", "function", "signature", "platform"), named, strict=True))
-        log("warning", "compiled", what, None, **facts, seconds=seconds)
+        facts = {"package": self._package, "function": record.function, "signature": signature}
+        log("warning", "compiled", what, None, platform=devices.platform, seconds=seconds, **facts)
         return True
 
     def _refuse(self, call: Call, record: Record, host: Host) -> str | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from jax._src import (
-    api,
     api_util,
     compiler,
     config,
@@ -367,54 +366,6 @@ def put(array: Any, aval: Aval, sharding: Any) -> Any:
         physical = sharding_impls.physical_sharding(shaped_array(aval), sharding)
         return prng.PRNGKeyArray(impl, pxla.cc_shard_arg(array, physical, None))
     return pxla.cc_shard_arg(array, sharding, None)
-
-
-def zeros(aval: Aval) -> Any:
-    """Return numpy zeros of the array that an aval is stored as; see `buffers.zeros`."""
-    from aotbuild.runtime import buffers  # needed for dispatch warm-up only
-
-    return buffers.zeros(*physical_shape(aval))
-
-
-def numpy_example(aval: Aval) -> Any:
-    """Return zeros as a caller without jax passes them: a numpy array, or a number if weakly typed.
-
-    For a typed PRNG key, which numpy does not have, return a jax array.
-    """
-    if aval.dtype.startswith("key<"):
-        return array_example(aval, None)
-    return _number(aval) if aval.weak_type else zeros(aval)
-
-
-def array_example(aval: Aval, sharding: Any) -> Any:
-    """Return zeros as a jax array, committed to a sharding, or uncommitted if it is None.
-
-    ValueError for a weakly typed array that no number stands for.
-    """
-    if aval.weak_type:
-        return _number(aval)
-    array = zeros(aval)
-    if not aval.dtype.startswith("key<"):
-        return api.device_put(array, sharding)
-    physical = sharding and sharding_impls.physical_sharding(shaped_array(aval), sharding)
-    return prng.PRNGKeyArray(_prng_impl(aval.dtype), api.device_put(array, physical))
-
-
-def _number(aval: Aval) -> Any:
-    """Return the zero that stands for a weakly typed scalar.
-
-    ValueError where there is none: only jax's operations make weakly typed axes and booleans.
-    """
-    if aval.shape or aval.dtype == "bool":
-        msg = f"no {aval} is made without running something"
-        raise ValueError(msg)
-    return zeros(aval).item()
-
-
-def wait(arrays: list[Any]) -> list[Any]:
-    """Return arrays when they are ready."""
-    ready: list[Any] = api.block_until_ready(arrays)
-    return ready
 
 
 def physical_shape(aval: Aval) -> tuple[tuple[int, ...], Any]:

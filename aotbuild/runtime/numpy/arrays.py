@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from aotbuild.errors import InvalidArgument
-from aotbuild.format.aval import Aval
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.binding import Call
@@ -19,8 +18,6 @@ from aotbuild.runtime.numpy import private
 # A platform, and the number of its device in this process; None for the host.
 Where: TypeAlias = tuple[str, int] | None
 
-# Smaller arguments are not looked at: copying one takes no longer than asking where it begins.
-_SMALLEST_COUNTED = 64 * 1024
 # How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
 _PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
@@ -234,22 +231,6 @@ def is_used_in_place(array: Any, dtype: Any) -> bool:
 
     is_as_asked = array.dtype == dtype and array.flags.c_contiguous
     return bool(is_as_asked and (is_aligned(array) or not array.size))
-
-
-def copied_size(
-    leaves: Sequence[Any], platform: str, donated: bool, aval_of: Callable[[Any], Aval]
-) -> int:
-    """Return how many bytes of an argument a call copies to use it, of its large arrays."""
-    size = 0
-    for leaf in leaves:
-        if not isinstance(leaf, np.ndarray) or leaf.nbytes < _SMALLEST_COUNTED:
-            continue
-        dtype = np.dtype(aval_of(leaf).dtype)
-        # XLA writes into what is donated, but not into memory of numpy.
-        stays = platform == HOST and not donated and not is_packed(dtype)
-        if not stays or not is_used_in_place(leaf, dtype):
-            size += leaf.nbytes
-    return size
 
 
 def first_device(leaves: Sequence[Any]) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -25,13 +25,14 @@ from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import (
     DeviceArray,
     check_devices,
-    copied_size,
     first_device,
 )
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.numpy.trees import NumpyTrees
-from aotbuild.runtime.package import Package
 from aotbuild.runtime.trees import leaf_paths
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.backend import OpenPackage
 
 # One client of each platform for the whole process, separate from jax's own.
 _CLIENTS: SingleFlight[Any] = SingleFlight()
@@ -123,24 +124,13 @@ class NumpyBackend:
         platform = devices.platform if devices else default_platform()
         return placed(tree, self.trees, Place(platform, device), self.aval_of, self.remedy)
 
-    def copied(
-        self, values: Mapping[str, Any], donated: Collection[str], platform: str
-    ) -> dict[str, int]:
-        """Return how many bytes a call copies of each argument, where it copies large arrays."""
-        sizes = {}
-        for name, value in values.items():
-            leaves, _ = self.trees.flatten(value)
-            if size := copied_size(leaves, platform, name in donated, self.aval_of):
-                sizes[name] = size
-        return sizes
-
     def place_alone(self, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a record runs."""
         return NumpyPlacement(devices_for(record.requires, devices))
 
     def fallback(
         self,
-        _package: Package,
+        _package: OpenPackage,
         function: Function,
         _source: Callable[..., Any] | None,
         _devices: DeviceSet | None,

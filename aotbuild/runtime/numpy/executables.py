@@ -98,14 +98,6 @@ class NumpyExecutable:
                 return list(outputs)
         return self._refuse(arrays)
 
-    def run_on_zeros(self) -> list[Any]:
-        """Run it on zeros."""
-        return self.run(self._zeros())
-
-    def examples(self) -> dict[str, Callable[[], list[Any]]]:
-        """Return what makes zeros as a caller passes them."""
-        return {"numpy": self._zeros}
-
     def fastpath_data(
         self,
         _: Sequence[Any],
@@ -137,15 +129,6 @@ class NumpyExecutable:
         dispatch = private.make_dispatch(name, source, miss, [], [], registry)
         self._dispatches[kept] = dispatch
         return dispatch
-
-    def _zeros(self) -> list[Any]:
-        """Return zeros as a call passes them: a number if weakly typed."""
-        from aotbuild.runtime.buffers import zeros  # needed for dispatch warm-up only
-
-        pairs = zip(self.record.signature.leaves, self._dtypes, strict=True)
-        arrays = [(aval.weak_type, zeros(aval.shape, dtype)) for aval, dtype in pairs]
-        # Only jax makes weakly typed arrays; here only a number can be one.
-        return [array.item() if is_weak and not array.shape else array for is_weak, array in arrays]
 
     def _check(self, outputs: Sequence[Any]) -> None:
         """Raise AotbuildError if numpy cannot read a result; later results have the same layout.

@@ -130,7 +130,7 @@ class TestEqualToTheOtherDoor:
         np.testing.assert_array_equal(library.f(X), X)
         np.testing.assert_array_equal(library.f(X, (1, 2)), 2 * X)
         np.testing.assert_array_equal(library.f(x=X, k=(1, 2)), 2 * X)
-        line = r"expected \(1, 2\) or \(1,\), found \(1\.0,\)"
+        line = r"expected \(1,\), found \(1\.0,\)"
         with pytest.raises(SignatureMismatch, match=line):
             library.f(X, (1.0,))
 
@@ -194,9 +194,8 @@ class TestLibrary:
         assert str(without.explain("f", X[:1])) in str(with_jax.explain("f", X[:1]))
         assert with_jax.stats().keys() == without.stats().keys()
         assert [without.preload(), without.preload()] == [1, 0]
-        assert without.preload(prime=True) == 0
         without.f(X)
-        assert (without.stats()["misses"], without.stats()["loaded"]) == (0, 1)
+        assert without.stats()["loaded"] == 1
 
     def test_on_names_a_device(self, tmp_path: Path) -> None:
         library = with_numpy(tmp_path, build("f", lambda x: x * 2, {"x": X}))

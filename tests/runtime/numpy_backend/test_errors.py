@@ -112,7 +112,7 @@ class TestErrors:
             library.draw(np.zeros(2, "uint32"))
         with pytest.raises(NoExecutable, match="arrays: a typed PRNG key needs load"):
             library.make(1)
-        assert library.preload(prime=True) == 1
+        assert library.preload() == 1
 
     def test_a_type_that_only_jax_knows(self, tmp_path: Path) -> None:
         out = build("f", lambda x: x, {"x": X})
@@ -168,7 +168,6 @@ class TestFullDevice:
             ("deserialize", lambda library: library.preload()),
             ("put", lambda library: library.h(X)),
             ("run", lambda library: library.f(X)),
-            ("run", lambda library: library.preload("f", prime=True)),
         ],
     )
     def test_everywhere(
@@ -182,7 +181,7 @@ class TestFullDevice:
             msg = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 48 bytes."
             raise RuntimeError(msg)
 
-        loader = library._state.backend.executable_loader
+        loader = library._package.backend.executable_loader
         owner = (
             (JaxExecutable if arrays == "jax" else NumpyExecutable) if place == "run" else loader
         )

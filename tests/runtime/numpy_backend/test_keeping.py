@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,6 @@ from support.numpy_backend import both, with_numpy
 from support.packages import build, write
 from support.processes import fresh
 
-import aotbuild
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.runtime.numpy.arrays import DeviceArray
 
@@ -292,17 +290,6 @@ print(json.dumps([repr(followed), moved.device, refused, "jax" in sys.modules]))
         ]
         assert not has_jax
 
-    def test_its_calls_are_counted(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": X}, donate=["x"]))
-        step, before = library.f.keeping(), library.f
-        array = step(X)
-        library.count_calls()
-        assert step is before.keeping()
-        array = library.f.keeping()(step(array))
-        assert library.stats()["calls"] == {"f": {"f32[3,4]": 2}}
-        assert library.on("cpu").f.keeping()(array).shape == (3, 4)
-        assert library.stats()["calls"] == {"f": {"f32[3,4]": 3}}
-
     def test_with_jax_arrays_it_is_the_function(self, tmp_path: Path) -> None:
         library, _ = both(tmp_path, decode())
         assert library.decode.keeping("cache") is library.decode
@@ -319,80 +306,3 @@ class TestDeviceArray:
             pickle.dumps(kept)
         kept.delete()
         assert repr(kept) == "<aotbuild.DeviceArray float32[3, 4] on cpu:0, deleted>"
-
-
-class TestCopies:
-    def test_what_is_copied_is_counted_and_noted_once(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        fn: Callable[[Any, Any, Any], Any] = lambda p, c, x: (p["a"] * x, c + 1)  # noqa: E731
-        args = {"p": {"a": LARGE, "b": LARGE[:32]}, "c": LARGE, "x": X[0]}
-        built = build("f", lambda p, c, x: fn(p, c, x[0]), args, donate=["c"])
-        library = with_numpy(tmp_path, built)
-        slow, quick = (
-            {k: make(v) for k, v in args["p"].items()} for make in (unaligned, library.place)
-        )
-        cache = library.place(LARGE)
-        with caplog.at_level(logging.INFO, "aotbuild"):
-            library.f(slow, cache, X[0])
-            library.f(slow, x=X[0], c=cache)
-        donated, both_copied = LARGE.nbytes, 2 * LARGE.nbytes + LARGE[:32].nbytes
-        assert library.stats()["copied_bytes"] == 2 * both_copied
-        (record,) = [r for r in caplog.records if r.aotbuild_event == "copied"]  # type: ignore[attr-defined]
-        assert record.levelname == "WARNING"
-        assert record.getMessage() == (
-            "f: calls like this one copy 4.3 MB of arguments: p (2.2 MB), c (2.1 MB). Place once "
-            "what you pass again: p = library.place(p). What is donated (c) is copied unless it is "
-            "a result that was kept on the device: library.f.keeping(…)"
-        )
-        before = library.stats()["copied_bytes"]
-        step = library.f.keeping(1)
-        _, cache = step(quick, cache, X[0])
-        assert library.stats()["copied_bytes"] - before == donated
-        step(quick, cache, X[0])
-        assert library.stats()["copied_bytes"] - before == donated
-
-    def test_an_event(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": LARGE}))
-        events: list[Any] = []
-        unsubscribe = aotbuild.subscribe(events.append)
-        try:
-            library.f(unaligned(LARGE))
-        finally:
-            unsubscribe()
-        (copied,) = [event for event in events if event.kind == "copied"]
-        assert (copied.function, copied.bytes) == ("f", LARGE.nbytes)
-        assert (copied.signature, copied.platform) == ("f32[512,1024]", "cpu")
-
-    @pytest.mark.parametrize("prime", [True, "once"])
-    def test_a_primed_function_is_looked_at_once(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, prime: Any
-    ) -> None:
-        built = build(
-            "f", lambda x, k: x + k, {"x": LARGE}, statics={"k": 3}, positional=["x", "k"]
-        )
-        library = with_numpy(tmp_path, built)
-        plain = library.f.__call__
-        library.preload(prime=prime)
-        assert library.stats()["copied_bytes"] == 0
-        for _ in range(2):
-            np.testing.assert_array_equal(library.f(unaligned(LARGE), k=3), LARGE + 3)
-        assert library.stats()["copied_bytes"] == LARGE.nbytes
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert library.f.__call__ is plain
-        assert library.stats()["misses"] == 0
-
-    def test_a_primed_function_is_called_in_an_unusual_way(self, tmp_path: Path) -> None:
-        fn = lambda x, k: x + k  # noqa: E731
-        built = build("f", fn, {"x": LARGE}, statics={"k": 3}, positional=["x", "k"])
-        library = with_numpy(tmp_path, built)
-        library.preload(prime=True)
-        np.testing.assert_array_equal(library.f(unaligned(LARGE), 3), LARGE + 3)
-        stats = library.stats()
-        assert (stats["misses"], stats["copied_bytes"]) == (1, LARGE.nbytes)
-
-    def test_a_primed_function_refuses_as_ever(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": LARGE}))
-        library.preload(prime=True)
-        with pytest.raises(TypeError, match="got an unexpected keyword argument 'y'"):
-            library.f(y=LARGE)

@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.format.sources import HERE, SourceDigests, read_sources
 from aotbuild.runtime.locate import package_folders
-from aotbuild.runtime.observers import log
 
 _SITES = ("site-packages", "dist-packages")
 _SHOWN = 3
 REMEDY = "Compile again: aotbuild build --in-place, or pip install -e ."
-# What was warned about in this process.
-_warned: set[tuple[str, tuple[str, ...]]] = set()
 
 
 @dataclass(frozen=True)
@@ -43,23 +39,6 @@ class Staleness:
             f"the executables are older than the source: {', '.join(names)} in {self.root} {verb} "
             f"not what was compiled. {REMEDY}"
         )
-
-
-def warn_if_stale(place: str, header: Mapping[str, Any]) -> None:
-    """Log a warning, once in a process, if an `_aot` folder is older than the project's source.
-
-    Files that were not written after the index are not read.
-    """
-    try:
-        since = Path(place, INDEX_NAME).stat().st_mtime_ns
-        found = staleness(place, header, since)
-    except (OSError, ValueError):  # of a malformed header, which `verify` reports
-        return
-    if found is None or not found.changed or (place, found.changed) in _warned:
-        return
-    _warned.add((place, found.changed))
-    package = str(header.get("package"))
-    log("warning", "stale", f"{package}: {found}", package=package, changed=list(found.changed))
 
 
 def staleness(

@@ -1,4 +1,4 @@
-"""How the trees of a call differ from those that were compiled, in words. For errors only."""
+"""How the trees of a call differ from those that were compiled, in lines. For errors only."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ _LONGEST = 60
 _SHOWN = 3
 
 
-class TreeWords:
-    """Compares the trees of one call with several that were compiled."""
+class TreeDifferences:
+    """Compares the trees of one call with several that were compiled.
+
+    `steps` are the paths of the call's leaves, in steps.
+    """
 
     def __init__(self, call: Call, steps: Sequence[tuple[str, ...]]) -> None:
-        """Make it for a call; `steps` are the paths of its leaves, in steps."""
         self._call = call
         self._steps = steps
         self._compiled = {facts.digest: facts for facts in call.bound.function.facts}
@@ -42,21 +44,21 @@ class TreeWords:
         describer.describe(self._call.treedef)
         return {facts.digest: facts for facts in describer.facts()}
 
-    def differences(self, expected: Tree) -> list[str]:
-        """Return a line for each difference from a tree `(args, kwargs)`."""
+    def lines(self, expected: Tree) -> list[str]:
+        """Return a line for each difference from a tree `(args, kwargs)`; none if it is equal."""
         function, found = self._call.bound.function, self._call.signature.tree
+        if _is_same(found, expected):
+            return []
         lines: list[str] = []
         leaf = 0
         for group, treedef in zip((1, 2), self._call.treedef.children(), strict=True):
             have, want = children_of(found[group]), children_of(expected[group])
-            names = found[2][1] if group == 2 else function.dynamic[: len(have)]
-            compiled = expected[2][1] if group == 2 else function.dynamic[: len(want)]
-            if list(names) != list(compiled):
-                apart = (
-                    ({*compiled} - {*names}, "compiled with"),
-                    ({*names} - {*compiled}, "called with"),
-                )
-                lines += [f"{name}: {word} it" for each, word in apart for name in sorted(each)]
+            names = list(function.dynamic) if group == 1 else found[group][1]
+            wanted = list(function.dynamic) if group == 1 else expected[group][1]
+            if names[: len(have)] != wanted[: len(want)]:
+                here, there = {*names[: len(have)]}, {*wanted[: len(want)]}
+                lines += [f"{name}: compiled with it" for name in sorted(there - here)]
+                lines += [f"{name}: called with it" for name in sorted(here - there)]
                 continue
             for name, child, *pair in zip(names, treedef.children(), have, want, strict=False):
                 lines += self._walk(name, 1, leaf, child, *pair)
@@ -67,7 +69,7 @@ class TreeWords:
         self, path: str, depth: int, leaf: int, treedef: Any, found: Tree, expected: Tree
     ) -> Iterator[str]:
         """Yield the differences of a subtree, whose first leaf has this number."""
-        if is_same(found, expected):
+        if _is_same(found, expected):
             return
         have, want = children_of(found), children_of(expected)
         if _kind(found) != _kind(expected) or len(have) != len(want):
@@ -81,14 +83,13 @@ class TreeWords:
             kind, _ = treedef.node_data()
             yield from self._static(path, kind, found[2], expected[2])
         for index, child in enumerate(treedef.children()):
-            step = self._step(depth, leaf, index, child, found)
+            step = f"[{index}]"
+            if found[0] == "dict":
+                step = f"[{shown(found[1][index])}]"
+            elif child.num_leaves:
+                step = self._steps[leaf][depth]
             yield from self._walk(path + step, depth + 1, leaf, child, have[index], want[index])
             leaf += child.num_leaves
-
-    def _step(self, depth: int, leaf: int, index: int, child: Any, tree: Tree) -> str:
-        if tree[0] == "dict":
-            return f"[{shown(tree[1][index])}]"
-        return self._steps[leaf][depth] if child.num_leaves else f"[{index}]"
 
     # --- static data ----------------------------------------------------------------------------
 
@@ -109,47 +110,36 @@ class TreeWords:
             yield from self._data(path + label, *pair)
 
     def _data(self, path: str, found: Any, expected: Any) -> Iterator[str]:
-        if is_same(found, expected):
+        if _is_same(found, expected):
             return
         have, want = _items(found), _items(expected)
         if have is not None and want is not None and len(have) == len(want):
             for index, pair in enumerate(zip(have, want, strict=True)):
                 yield from self._data(f"{path}[{index}]", *pair)
-            return
-        digests = _digest(found), _digest(expected)
-        if all(digests):
-            yield from self._parts(path, found, expected)
-            return
-        yield f"{path}: compiled with {_shown(expected)}, called with {_shown(found)}"
+        elif _digest(found) and _digest(expected):
+            yield from self._fingerprints(path, found, expected)
+        else:
+            yield f"{path}: compiled with {_shown(expected)}, called with {_shown(found)}"
 
-    def _parts(self, path: str, found: Any, expected: Any) -> Iterator[str]:
+    def _fingerprints(self, path: str, found: Any, expected: Any) -> Iterator[str]:
         """Yield what differs in two fingerprints, as far as it is known."""
-        have = self._called.get(_digest(found))
-        want = self._compiled.get(_digest(expected))
-        if have is None or want is None:
-            yield f"{path}: compiled with another {_shown(expected)}"
-            return
-        apart = differing(have, want)
-        for part, now, was in apart[:_SHOWN]:
+        have, want = self._called.get(_digest(found)), self._compiled.get(_digest(expected))
+        apart = differing(have, want)[:_SHOWN] if have and want else []
+        for part, now, was in apart:
             yield f"{path}{part}: compiled with {was}, called with {now}"
         if not apart:
-            yield f"{path}: compiled with another {_shown(expected)}, which differs deep inside"
-        yield from _python(path, want)
+            yield f"{path}: compiled with another {_shown(expected)}"
+        here = ".".join(platform.python_version_tuple()[:2])
+        if want and want.python and want.python != here:
+            yield (
+                f"{path}: holds code, which was compiled with Python {want.python} and differs "
+                f"from that of Python {here}"
+            )
 
 
-def is_same(one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     """Return whether two descriptions are equal, which `==` cannot tell: 1 == 1.0 == True."""
     return canonical_digest(one) == canonical_digest(other)
-
-
-def _python(path: str, compiled: Facts) -> Iterator[str]:
-    """Yield that bytecode is of another version of Python, where some is in the digest."""
-    here = ".".join(platform.python_version_tuple()[:2])
-    if compiled.python and compiled.python != here:
-        yield (
-            f"{path}: holds code, which was compiled with Python {compiled.python} and differs "
-            f"from that of Python {here}"
-        )
 
 
 def _items(data: Any) -> list[Any] | None:

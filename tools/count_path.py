@@ -1,0 +1,185 @@
+"""Count what is kept small: lines and files of each room, and what a first call passes.
+
+    python tools/count_path.py                  # the rooms, and a first call
+    python tools/count_path.py --rooms          # the rooms alone, which runs nothing
+    python tools/count_path.py --package PLACE FUNCTION   # a first call of a function of f32[4]
+
+Budgets are those of the design: it exits with 1 if one is exceeded. A first call is counted after
+`aotbuild.load`, from `library.f` to the result, in a fresh process for each backend.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Lines, by room.
+ROOMS = {
+    "aotbuild/runtime": 8000,
+    "aotbuild/worker": 6000,
+    "aotbuild/build": 3500,
+    "aotbuild/format": 4500,
+    "aotbuild/platforms": 4500,
+    "aotbuild/manifest": 2000,
+    "aotbuild/record": 3500,
+    "aotbuild/cli": 2500,
+    "aotbuild/verify": 1800,
+    "aotbuild/report": 1200,
+    "aotbuild/store": 900,
+    "aotbuild/wheels": 900,
+    "aotbuild/toolchains": 1000,
+    "hatch_plugin": 600,
+    "tests": 40_000,
+}
+MOST_LINES, MOST_FILES = 42_000, 260
+PATH_BUDGETS = {"files": 25, "functions": 200, "modules": 35, "warm_frames": 0}
+
+MANIFEST = """
+version: 1
+package: counted
+targets: [cpu]
+functions:
+  double: {call: "counted.model:double", args: [x: "f32[4]"]}
+"""
+PROJECT = """
+[project]
+name = "counted"
+version = "1.0"
+"""
+CHILD = """
+import json, sys
+import numpy as np
+place, name, arrays, root = sys.argv[1:]
+import aotbuild
+
+OPTIMIZED = 1
+passed, frames = set(), []
+
+def watch(frame, event, _):
+    code = frame.f_code
+    # Modules and class bodies are no functions; what is inside of one belongs to it.
+    if event == "call" and code.co_filename.startswith(root) and code.co_flags & OPTIMIZED:
+        passed.add((code.co_filename, code.co_qualname.partition(".<locals>")[0]))
+        frames.append(code.co_name)
+
+x = np.ones(4, np.float32)
+library = aotbuild.load(place, arrays=arrays)
+sys.setprofile(watch)
+call = getattr(library, name)
+result = call(x)
+sys.setprofile(None)
+call(x)
+first = passed.copy()
+frames.clear()
+sys.setprofile(watch)
+call(x)
+sys.setprofile(None)
+print(json.dumps({
+    "files": len({file for file, _ in first}),
+    "functions": len(first),
+    "modules": sum(name.partition(".")[0] == "aotbuild" for name in sys.modules),
+    "warm_frames": len(frames),
+    "passed": sorted(f"{file.removeprefix(root)}:{name}" for file, name in first),
+    "imported": sorted(n for n in sys.modules if n.partition(".")[0] == "aotbuild"),
+}))
+"""
+
+
+class Count(NamedTuple):
+    """Something counted, and the most that it may be."""
+
+    what: str
+    found: int
+    most: int | None
+
+    def __str__(self) -> str:
+        over = " OVER" if self.most is not None and self.found > self.most else ""
+        return (
+            f"{self.what:44}{self.found:>8,}{self.most if self.most is not None else '':>8}{over}"
+        )
+
+
+def room_counts() -> list[Count]:
+    """Return the lines of each room, and lines and files of all product code."""
+    counts = []
+    for room, most in ROOMS.items():
+        files = _python_files(ROOT / room)
+        counts.append(Count(f"{room} ({len(files)} files)", sum(map(_lines, files)), most))
+    product = [*_python_files(ROOT / "aotbuild"), *_python_files(ROOT / "hatch_plugin")]
+    lines = sum(map(_lines, product))
+    counts.append(Count("product lines", lines, MOST_LINES))
+    return [*counts, Count("product files", len(product), MOST_FILES)]
+
+
+def _python_files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*.py")) if "__pycache__" not in file.parts]
+
+
+def _lines(file: Path) -> int:
+    return file.read_bytes().count(b"\n")
+
+
+def path_counts(place: Path, function: str) -> tuple[list[Count], dict[str, Any]]:
+    """Return what a first call passes with each backend, and all that was seen."""
+    counts, seen = [], {}
+    for arrays in ("numpy", "jax"):
+        command = [sys.executable, "-c", CHILD, str(place), function, arrays, f"{ROOT}/aotbuild/"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        seen[arrays] = found = json.loads(done.stdout)
+        for name, most in PATH_BUDGETS.items():
+            limit = most if name != "modules" or arrays == "numpy" else None
+            counts.append(Count(f"first call, {arrays}: {name}", found[name], limit))
+    return counts, seen
+
+
+def build(folder: Path) -> Path:
+    """Build a package with one function in a folder; return its `_aot` folder."""
+    package = folder / "counted"
+    package.mkdir()
+    (folder / "aot.yaml").write_text(MANIFEST)
+    (folder / "pyproject.toml").write_text(PROJECT)
+    (package / "__init__.py").write_text("")
+    (package / "model.py").write_text("def double(x):\n    return x * 2\n")
+    out = folder / "out" / "_aot"
+    command = [
+        sys.executable,
+        "-m",
+        "aotbuild",
+        "build",
+        str(folder / "aot.yaml"),
+        "--out",
+        str(out),
+    ]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    return out
+
+
+def main() -> int:
+    """Print all counts; return 1 if one is over its budget."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rooms", action="store_true", help="count the rooms alone")
+    parser.add_argument("--package", nargs=2, metavar=("PLACE", "FUNCTION"))
+    parser.add_argument("--passed", action="store_true", help="list what a first call passes")
+    options = parser.parse_args()
+    counts = room_counts()
+    seen: dict[str, Any] = {}
+    if not options.rooms:
+        with tempfile.TemporaryDirectory() as folder:
+            place, function = options.package or (build(Path(folder)), "double")
+            found, seen = path_counts(Path(place), function)
+            counts += found
+    print(*counts, sep="\n")
+    if options.passed:
+        print(json.dumps(seen, indent=1))
+    return int(any(count.most is not None and count.found > count.most for count in counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
