@@ -52,7 +52,7 @@ _OWN = ("aotbuild", "hatch_aotbuild")
 _INDIFFERENT = frozenset(
     {
         *("AOTBUILD_DEBUG", "AOTBUILD_JOBS", "AOTBUILD_STORE", "AOTBUILD_TIMEOUT"),
-        *("AOTBUILD_TOOLCHAINS", "AOTBUILD_STORE_STRICT"),
+        "AOTBUILD_TOOLCHAINS",
         # Of shells and terminals.
         *("_", "COLORTERM", "COLUMNS", "DISPLAY", "EDITOR", "HOME", "HOSTNAME", "LINES", "LOGNAME"),
         *("LS_COLORS", "MAIL", "OLDPWD", "PAGER", "PS1", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR"),

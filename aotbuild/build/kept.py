@@ -11,8 +11,7 @@ from aotbuild.format.canonical import mapping, sha256_hex, text, texts, whole
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.record import Record
-from aotbuild.store.entry import Entry
-from aotbuild.store.folder import KEY
+from aotbuild.store.entry import KEY, Entry
 from aotbuild.store.keys import blob_key
 from aotbuild.store.local import Store
 

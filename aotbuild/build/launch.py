@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 from aotbuild.build.settings import Settings
-from aotbuild.format.keys import PASSPHRASE
-from aotbuild.store.places import VARIABLE
-from aotbuild.store.trust import KEY
+from aotbuild.store.place import VARIABLE
 from aotbuild.toolchains.toolchain import Toolchain
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -43,11 +41,10 @@ def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
 def worker_environment(settings: Settings) -> dict[str, str]:
     """Return the variables of a worker; only this Python gets those that move its imports.
 
-    Where the store is and what signs its entries is secret, and the business of the build alone.
+    Where the store is is the business of the build alone.
     """
     environment = settings.environment(dict(os.environ))
-    for name in (VARIABLE, KEY, PASSPHRASE):
-        environment.pop(name, None)
+    environment.pop(VARIABLE, None)
     if settings.toolchain.interpreter is not None:
         for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
             environment.pop(name, None)

@@ -35,7 +35,7 @@ from aotbuild.format.layout import (
 )
 from aotbuild.format.record import Record
 from aotbuild.format.sources import SourceDigests
-from aotbuild.store.layers import Counts, Layers, open_store
+from aotbuild.store.build_store import BuildStore, Counts, open_store
 
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -134,21 +134,21 @@ def build_package(
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
     `folder` until everything succeeded. The file of kept stages beside it is of this build, or
     removed. `jobs` and `executor` are those of `run_units`. At last, what was made is
-    written to the other layers of the store, even if some units failed.
+    written back to what is behind the folder of the store, even if some units failed.
     """
-    with open_store(os.environ) as layers:
-        try:
-            package = _packed(
-                *(plan, sources, behind_links(folder), listener, jobs, executor),
-                keep_going=keep_going,
-                fresh=fresh,
-                layers=layers,
-            )
-        except BuildError:
-            layers.push()
-            raise
-        layers.push()
-        return replace(package, store=layers.counts)
+    build_store = open_store(os.environ)
+    try:
+        package = _packed(
+            *(plan, sources, behind_links(folder), listener, jobs, executor),
+            keep_going=keep_going,
+            fresh=fresh,
+            build_store=build_store,
+        )
+    except BuildError:
+        build_store.push()
+        raise
+    build_store.push()
+    return replace(package, store=build_store.counts)
 
 
 def _packed(
@@ -161,15 +161,15 @@ def _packed(
     *,
     keep_going: bool,
     fresh: bool,
-    layers: Layers,
+    build_store: BuildStore,
 ) -> Package:
     facts, secrets = PlanFacts.of(plan), _secrets(plan, sources)
     with workplace(folder) as temporary:
-        inputs = _Inputs(plan, sources, tuple(filter(None, (folder, temporary, layers.front))))
+        inputs = _Inputs(plan, sources, tuple(filter(None, (folder, temporary, build_store.front))))
         # Other machines are not in the key.
-        is_keyed = layers.front is not None and chosen_executor(executor) == LOCAL
+        is_keyed = build_store.front is not None and chosen_executor(executor) == LOCAL
         key = inputs.key(inputs.files) if is_keyed else None
-        if key and not fresh and (found := _recalled(plan, key, folder, temporary, layers)):
+        if key and not fresh and (found := _recalled(plan, key, folder, temporary, build_store)):
             for unit, record in zip(plan.units, found.records, strict=True):
                 listener(UnitDone(unit, record=record, stored=True))
             return found
@@ -179,7 +179,7 @@ def _packed(
             *(plan, sources, staging, listener, executor),
             jobs=jobs,
             traced=traced,
-            layers=layers,
+            build_store=build_store,
         )
         results = results_of(plan, run)
         files = traced.digests(sources, plan.manifest, inputs.files)
@@ -202,7 +202,7 @@ def _packed(
         may_be_kept = not kept and _may_be_kept(plan, done, made, notes, secrets)
         # Not if a file was edited meanwhile.
         if key and may_be_kept and inputs.key(inputs.files_now()) == key:
-            keep(layers.store, key, folder, made.records, traced.stored, notes, remedy)
+            keep(build_store.store, key, folder, made.records, traced.stored, notes, remedy)
         return Package(
             *(folder, reduced, made.records, notes, kept, made.failures, remedy), origins=origins
         )
@@ -255,11 +255,11 @@ def _may_be_kept(
 
 
 def _recalled(
-    plan: Plan, key: str, folder: Path, temporary: Path, layers: Layers
+    plan: Plan, key: str, folder: Path, temporary: Path, build_store: BuildStore
 ) -> Package | None:
     """Return the package that an equal build has made, written to its folder; None if none was."""
     staging = new_package(temporary / "recalled")
-    kept = recall(layers.store, key, staging)
+    kept = recall(build_store.store, key, staging)
     if kept is None:
         return None
     put_into_place(staging, folder, temporary / "stages")

@@ -1,7 +1,7 @@
-"""The store as a process uses it: a folder, and whom to ask for an entry that it lacks.
+"""The store as a process uses it: a folder, and what to ask for an entry that it lacks.
 
-Nothing that is wrong with the folder stops a build: a damaged entry is set aside and made again,
-and what cannot be written is not kept. Either is a problem that people are told of once.
+Nothing that is wrong with the folder stops a build: a damaged entry is removed and made again, and
+what cannot be written is not kept. Either is a problem that people are told of once.
 """
 
 from __future__ import annotations
@@ -30,20 +30,18 @@ class Store:
     """A folder of entries; without one, nothing is kept and nothing is found.
 
     `fetch` is asked for a key that the folder lacks, and returns whether the folder has it now.
-    `made` and `used` are the keys that were put, and those that were found. Keys of entries that
-    mean nothing on another machine are in `local` instead. `problems` has a text for each of
-    `UNKEPT` and `DAMAGED` that has happened.
+    `made` and `used` are the keys that were put, and those that were found. `problems` has a text
+    for each of `UNKEPT` and `DAMAGED` that has happened.
     """
 
     root: Path | None
     fetch: Callable[[str], bool] = _found_nothing
     made: set[str] = field(default_factory=set, compare=False)
     used: set[str] = field(default_factory=set, compare=False)
-    local: set[str] = field(default_factory=set, compare=False)
     problems: dict[str, str] = field(default_factory=dict, compare=False)
 
     def get(self, key: str) -> Entry | None:
-        """Return the entry of a key, or None; a damaged one is set aside."""
+        """Return the entry of a key, or None; a damaged one is removed."""
         return self.parsed(key, lambda entry: entry)
 
     def parsed(self, key: str, parse: Callable[[Entry], _T]) -> _T | None:
@@ -57,62 +55,35 @@ class Store:
         found = self._read(folder, key, parse)
         if found is None and self.fetch(key):
             found = self._read(folder, key, parse)
-        if found is not None and key in self.local:
+        if found is not None:
             folder.touch(key)
-        elif found is not None:
-            self.use(key)
+            self.used.add(key)
         return found
-
-    def use(self, key: str) -> bool:
-        """Say that an entry is used, without reading it; return whether there is one."""
-        if self.root is None or not Folder(self.root).has(key):
-            return False
-        Folder(self.root).touch(key)
-        self.used.add(key)
-        return True
 
     def put(self, key: str, entry: Entry) -> None:
         """Keep an entry; where the folder cannot be written, nothing is kept."""
         if self.root is None:
             return
-        folder = Folder(self.root)
         try:
-            folder.write(key, write_entry(key, entry))
+            Folder(self.root).write(key, write_entry(key, entry))
         except OSError as err:
             self.tell(UNKEPT, f"{self.root}: nothing new is kept: {err.strerror or err}")
         else:
-            (self.local if entry.is_local else self.made).add(key)
-
-    def forget(self, key: str) -> None:
-        """Remove an entry that turned out to be of no use, as far as this user may."""
-        if self.root is not None:
-            Folder(self.root).remove(key)
-        self.made.discard(key)
-        self.used.discard(key)
-        self.local.discard(key)
-
-    def uncounted(self) -> Store:
-        """Return the same folder, for entries that do not count as made or used."""
-        return Store(self.root, problems=self.problems)
-
-    def _read(self, folder: Folder, key: str, parse: Callable[[Entry], _T]) -> _T | None:
-        raw = folder.read(key)
-        if raw is None:
-            folder.remove_no_file(key)
-            return None
-        try:
-            entry = read_entry(raw, key)
-            found = entry.parsed(parse)
-        except DamagedEntry as err:
-            done = ", set aside and made again" if folder.set_aside(key) else " and not used"
-            self.tell(DAMAGED, f"{folder.path(key)}: damaged{done}: {err}")
-            return None
-        if entry.is_local:
-            self.local.add(key)
-        return found
+            self.made.add(key)
 
     def tell(self, kind: str, text: str) -> None:
         """Warn of a problem, unless one of its kind was told before."""
         if kind not in self.problems:
             self.problems[kind] = text
             _LOG.warning("%s", text)
+
+    def _read(self, folder: Folder, key: str, parse: Callable[[Entry], _T]) -> _T | None:
+        raw = folder.read(key)
+        if raw is None:
+            return None
+        try:
+            return read_entry(raw, key).parsed(parse)
+        except DamagedEntry as err:
+            folder.remove(key)
+            self.tell(DAMAGED, f"{folder.path(key)}: damaged, and made again: {err}")
+            return None

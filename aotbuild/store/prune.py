@@ -1,4 +1,4 @@
-"""Removing entries from a folder of the store: the least recently used first.
+"""What a folder of the store holds, and removing from it what was not used for long.
 
 An entry's last use is the time of its file, which each hit sets. Builds may run meanwhile: they
 read an entry as a whole and take a missing one for a miss, so the worst that pruning can do to them
@@ -7,23 +7,44 @@ is another compilation.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.format.temporary import remove_abandoned
-from aotbuild.store.contents import Item, old_folders, survey
+from aotbuild.store.entry import KEY
+from aotbuild.store.folder import FORMAT
+
+# Temporary files of builds that were killed are removed after so many seconds.
+_ABANDONED = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file of the store: its size in bytes, and when it was last used (seconds since 1970)."""
+
+    path: Path
+    size: int
+    used: float
+
+    @property
+    def key(self) -> str:
+        """The key of an entry."""
+        return self.path.name
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """The entries and leftovers that were removed, and the entries that are left."""
+    """The entries that were removed, and those that are left."""
 
-    entries: tuple[Item, ...]
-    leftovers: tuple[Item, ...]
+    removed: tuple[Item, ...]
     left: tuple[Item, ...]
+
+
+def survey(root: Path) -> list[Item]:
+    """Return the entries in a folder of the store, by path; none if there is no folder. OSError."""
+    return [item for item in _items(root) if KEY.fullmatch(item.key)]
 
 
 def prune(
@@ -36,22 +57,29 @@ def prune(
 ) -> Pruned:
     """Remove entries that were not used for `older_than` seconds, then others down to `max_size`.
 
-    `max_size` is in bytes. Files that interrupted or older builds left go, too. Raises OSError at
-    the end if some could not be removed; those that could be are gone then.
+    `max_size` is in bytes. Temporary files that killed builds left go, too. Raises OSError at the
+    end if some could not be removed; those that could be are gone then.
     """
-    contents = survey(root)
-    chosen = _choose(contents.entries, now, max_size, older_than)
-    removed = {item.path for item in (*contents.leftovers, *chosen)}
+    items = list(_items(root))
+    entries = [item for item in items if KEY.fullmatch(item.key)]
+    chosen = _choose(entries, now, max_size, older_than)
     if not dry_run:
-        remove_abandoned(root)
-        removed = _remove(root, [*contents.leftovers, *chosen])
-        _remove_empty(old_folders(root))
-        _correct([item for item in contents.entries if item.path not in removed], now)
-    return Pruned(
-        tuple(item for item in chosen if item.path in removed),
-        tuple(item for item in contents.leftovers if item.path in removed),
-        tuple(item for item in contents.entries if item.path not in removed),
-    )
+        abandoned = [i for i in items if i.key.startswith(".") and now - i.used > _ABANDONED]
+        _remove(root, [*chosen, *abandoned])
+    gone = {item.path for item in chosen}
+    return Pruned(tuple(chosen), tuple(item for item in entries if item.path not in gone))
+
+
+def _items(root: Path) -> Iterator[Item]:
+    """Yield the files in the folders below, each of which has the first two digits of its keys."""
+    with suppress(FileNotFoundError):
+        for folder in sorted((root / FORMAT).iterdir()):
+            if len(folder.name) != 2 or not folder.is_dir():
+                continue
+            for path in sorted(folder.iterdir()):
+                with suppress(FileNotFoundError):  # another process has removed it
+                    found = path.lstat()
+                    yield Item(path, found.st_size, found.st_mtime)
 
 
 def _choose(
@@ -69,42 +97,17 @@ def _choose(
     return chosen
 
 
-def _remove(root: Path, items: Iterable[Item]) -> set[Path]:
-    """Remove files that were not used meanwhile; return them. OSError if some are still there."""
-    removed, failed = set(), []
+def _remove(root: Path, items: Iterable[Item]) -> None:
+    """Remove files that were not used meanwhile; OSError if some are still there."""
+    failed = []
     for item in items:
         try:
-            if os.lstat(item.path).st_mtime != item.used:
-                continue
-            item.path.unlink()
+            if os.lstat(item.path).st_mtime == item.used:
+                item.path.unlink()
         except FileNotFoundError:
             pass  # another process has removed it
         except OSError as err:
             failed.append(err)
-            continue
-        removed.add(item.path)
     if failed:
         reason = f"{len(failed)} files cannot be removed: {failed[0].strerror}"
         raise OSError(failed[0].errno, reason, str(root))
-    return removed
-
-
-def _remove_empty(old: Iterable[Path]) -> None:
-    """Remove the folders of earlier formats, as far as nothing is in them any more.
-
-    Those of today's format stay: a build may be about to write there.
-    """
-    for folder in old:
-        with contextlib.suppress(OSError):
-            for shard in folder.iterdir():
-                with contextlib.suppress(OSError):
-                    shard.rmdir()
-            folder.rmdir()
-
-
-def _correct(entries: Iterable[Item], now: float) -> None:
-    """Set last uses in the future to now: those entries would never grow old."""
-    for item in entries:
-        if item.is_ahead(now):
-            with contextlib.suppress(OSError):
-                os.utime(item.path, (now, now), follow_symlinks=False)

@@ -22,7 +22,7 @@ from aotbuild.format.files import make_folders
 from aotbuild.format.lifeline import Lifeline, run_tied
 from aotbuild.format.owners import who_else_writes
 from aotbuild.format.words import quote
-from aotbuild.store.places import user_cache
+from aotbuild.store.place import user_cache
 
 # These would choose an environment or an interpreter for uv; every call names its own. Settings of
 # indexes, certificates and uv's cache stay as the user set them.

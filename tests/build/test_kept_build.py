@@ -17,7 +17,7 @@ from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
-from aotbuild.store.contents import survey
+from aotbuild.store.prune import survey
 from aotbuild.toolchains.toolchain import probe
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
@@ -120,7 +120,7 @@ def test_outputs_do_not_count(place: Place, name: str) -> None:
 def test_damaged_entries(place: Place) -> None:
     """Whichever part of it is damaged or gone, the build runs, and keeps it again."""
     first = tree_of(place.build().folder)
-    for entry in [item.path for item in survey(place.store).entries]:
+    for entry in [item.path for item in survey(place.store)]:
         entry.write_bytes(entry.read_bytes()[:-1])
         found = place.build()
         assert tree_of(found.folder) == first

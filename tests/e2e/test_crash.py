@@ -15,8 +15,8 @@ from support.kills import Case, Write, writes
 from support.projects import PYPROJECT, write_project
 from support.shared import made_once
 
-from aotbuild.store.contents import survey
 from aotbuild.store.entry import read_entry
+from aotbuild.store.prune import survey
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
@@ -230,14 +230,13 @@ def folder_of(output: dict[str, bytes]) -> dict[str, bytes]:
 def entries_of(stores: Path) -> set[str]:
     """Return the entries of all layers by path, each of which must be whole.
 
-    Those that say how long a job took, and whole builds, are left out: where a worker finds an
-    entry, it has no time to keep, and what is left of a killed build is none.
+    Whole builds are left out: what is left of a killed build is none.
     """
     found = set()
     for layer in stores.iterdir():
-        for item in survey(layer).entries:
+        for item in survey(layer):
             facts = read_entry(item.path.read_bytes(), item.key).facts
             entry = str(facts.get("entry"))
-            if "seconds" not in facts and not entry.startswith(("build", "blob")):
+            if not entry.startswith(("build", "blob")):
                 found.add(f"{layer.name}/{item.key}")
     return found

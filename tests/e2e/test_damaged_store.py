@@ -13,8 +13,8 @@ from support.installs import build_wheel
 from support.projects import PYPROJECT, write_project
 from support.shared import made_once
 
-from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry, read_entry, write_entry
+from aotbuild.store.prune import survey
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
@@ -42,12 +42,7 @@ def scaled(x):
 """
 # The kinds of entries, in the order of their use: those of a line are read if none of the lines
 # before it can be used.
-KINDS = (
-    ("planned", "finished"),
-    ("direct result", "blob"),
-    ("direct index", "direct names", "direct marks"),
-    ("executable", "stages", "golden", "padding", "time"),
-)
+KINDS = (("build", "blob"), ("executable", "stages", "golden", "padding"))
 NAMES = [name for line in KINDS for name in line]
 
 
@@ -73,7 +68,7 @@ def build(built: Path, store: Path, out: Path) -> bytes:
 def kinds_in(store: Path) -> dict[str, list[Path]]:
     """Return the files of whole entries by their kinds."""
     found: dict[str, list[Path]] = {}
-    for item in survey(store).entries:
+    for item in survey(store):
         found.setdefault(kind_of(read_entry(item.path.read_bytes(), item.key)), []).append(
             item.path
         )
@@ -81,7 +76,7 @@ def kinds_in(store: Path) -> dict[str, list[Path]]:
 
 
 def kind_of(entry: Entry) -> str:
-    signs = {"seconds": "time", "finite": "golden", "analysis": "executable", "cost": "stages"}
+    signs = {"finite": "golden", "analysis": "executable", "cost": "stages"}
     signs |= {name: name for name in ("padding", "entry")}
     sign = next(name for name in signs if name in entry.facts)
     return str(entry.facts["entry"] if sign == "entry" else signs[sign])
@@ -114,7 +109,7 @@ DAMAGES: list[Callable[[Path], object]] = [
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_damage(built: Path, tmp_path: Path, kind: str) -> None:
+def test_damage(built: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = shutil.copytree(built / "store", tmp_path / "store")
     kinds = kinds_in(store)
     line = next(place for place, names in enumerate(KINDS) if kind in names)
@@ -125,13 +120,14 @@ def test_damage(built: Path, tmp_path: Path, kind: str) -> None:
         DAMAGES[NAMES.index(kind) % len(DAMAGES)](path)
     (wheel,) = (built / "wheel").glob("*.whl")
     assert build(built, store, tmp_path / "wheel") == wheel.read_bytes()
-    assert invoke("store", "verify", store).exit_code == 0
+    monkeypatch.setenv("AOTBUILD_STORE", str(store))
+    assert invoke("store", "verify").exit_code == 0
 
 
 def test_other_facts(built: Path, tmp_path: Path) -> None:
     """Whole entries, of which somebody has written others under the same keys."""
     store = shutil.copytree(built / "store", tmp_path / "store")
-    for item in survey(store).entries:
+    for item in survey(store):
         if kind_of(read_entry(item.path.read_bytes(), item.key)) in KINDS[-1]:
             other = Entry({"jax": "0.1"}, b"other bytes")
             item.path.write_bytes(write_entry(item.key, other))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import http.server
 import json
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,10 +126,10 @@ class Builder:
         self.root = write_project(folder / "project", MANIFEST, m=SOURCE)
 
     def build(
-        self, *layers: object, code: str | None = None, given: object = "", **env: str
+        self, *behind: object, code: str | None = None, given: object = "", **env: str
     ) -> dict[str, Any]:
-        """Build, with these layers behind the local store; return the document."""
-        store = ",".join(map(str, (self.store, *layers)))
+        """Build, with this behind the local store; return the document."""
+        store = ",".join(map(str, (self.store, *behind)))
         command = ["-c", code, str(given)] if code else ["-m", "aotbuild", "build", "--json"]
         done = subprocess.run(
             [self.python, *command, *([] if code else ["--out", "out/_aot"])],
@@ -172,10 +170,10 @@ def test_what_one_builder_pushes_no_other_compiles(
     python: Path, tmp_path: Path, b: Builder, s3: tuple[subprocess.Popen[str], dict[str, str]]
 ) -> None:
     a, env = Builder(python, tmp_path / "a"), s3[1]
-    first = a.build("s3://team/prefix?timeout=60", **env)
+    first = a.build("s3://team/prefix", **env)
     assert a.compilations > 0
     assert first["store"]["pushed"] == first["store"]["made"] > 0
-    second = b.build("s3://team/prefix?mode=ro&timeout=60", **env)
+    second = b.build("s3://team/prefix", **env)
     assert b.compilations == 0
     assert second["store"] == {**second["store"], "made": 0, "pushed": 0}
     assert second["store"]["fetched"] == second["store"]["used"] > 0
@@ -193,8 +191,8 @@ def test_a_server_that_dies_in_the_middle_of_a_build(
     a: Builder, b: Builder, s3: tuple[subprocess.Popen[str], dict[str, str]]
 ) -> None:
     server, env = s3
-    a.build("s3://team?timeout=60", **env)
-    store = b.build("s3://team?timeout=5", code=KILLING, given=server.pid, **env)["store"]
+    a.build("s3://team", **env)
+    store = b.build("s3://team", code=KILLING, given=server.pid, **env)["store"]
     assert store["fetched"] > 0
     assert store["made"] > 0
     assert len(b.warnings) == 1
@@ -202,31 +200,11 @@ def test_a_server_that_dies_in_the_middle_of_a_build(
     assert b.package == a.package
 
 
-@contextmanager
-def silent_server() -> Iterator[str]:
-    """Yield the URL of a server that takes connections and says nothing."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_a_server_that_hangs_costs_its_timeout_once(a: Builder, b: Builder) -> None:
-    with silent_server() as url:
-        document = b.build("s3://team?timeout=0.5", **S3, AWS_ENDPOINT_URL=url)
-    assert document["store"]["made"] > 0
-    text = "s3://team: left out for the rest of the build: no answer within 0.5 s"
-    assert b.warnings == [text]
-    assert b.package == a.package
-
-
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder to those who give the token and the password."""
+    """Serves a folder."""
 
     def do_GET(self) -> None:
-        allowed = self.headers.get("Authorization", "").startswith("Basic ")
-        if allowed and f"token={SECRET}" in self.path:
-            super().do_GET()
-        else:
-            self.send_error(403)
+        super().do_GET()
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -251,79 +229,14 @@ def serve() -> Iterator[Callable[[Path], str]]:
 
 def test_a_store_behind_http_is_read(a: Builder, b: Builder, serve: Callable[[Path], str]) -> None:
     host = serve(a.store)
-    document = b.build(f"http://me:{SECRET}@{host}?token={SECRET}&timeout=60")
+    document = b.build(f"http://{host}")
     assert b.compilations == 0
     assert document["store"]["fetched"] == document["store"]["used"] > 0
     assert b.package == a.package
-    assert SECRET not in b.printed
 
 
-def test_a_refusal_names_no_secret(a: Builder, b: Builder, serve: Callable[[Path], str]) -> None:
-    host = serve(a.store)
-    b.build(f"http://me:{SECRET}@{host}/?token=x{SECRET}")
-    assert len(b.warnings) == 1
-    assert b.warnings[0].startswith(f"http://{host}: left out for the rest of the build: ")
-    assert "403" in b.warnings[0]
-    assert SECRET not in b.printed
-
-
-def store_command(python: Path, *args: str, code: int = 6, **env: str) -> str:
-    """Run a command of the store; return what it says of errors."""
-    done = subprocess.run(
-        [python, "-m", "aotbuild", "store", *args],
-        capture_output=True, text=True, timeout=300, env=clean_environment(**env),
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stderr if code else done.stdout
-
-
-@pytest.mark.parametrize("command", ["list", "verify", "pull"])
-def test_a_web_server_is_never_listed(
-    python: Path, a: Builder, tmp_path: Path, command: str
-) -> None:
-    """Even if it shows an index of its folders, as this one does."""
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(a.store))
-    front = {"AOTBUILD_STORE": str(tmp_path)}
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        said = [store_command(python, command, f"{url}{path}", **front) for path in ("", "/typo")]
-        server.shutdown()
-    text = "a web server does not list what it has; builds read it all the same"
-    assert said == [f"{url}: {text}\n", f"{url}/typo: {text}\n"]
-    assert "Cannot connect" in store_command(python, command, url, **front)
-
-
-def test_nothing_that_does_not_answer_looks_like_an_empty_layer(
-    python: Path, tmp_path: Path, s3: tuple[subprocess.Popen[str], dict[str, str]]
-) -> None:
-    server, env = s3
-    env["AOTBUILD_STORE"] = f"{tmp_path},s3://nobodys,http://127.0.0.1:1/x"
-    missing = "s3://nobodys: FileNotFoundError: The specified bucket does not exist\n"
-    for command in ("list", "verify", "pull", "push"):
-        assert store_command(python, command, "s3://nobodys", **env) == missing
-    assert store_command(python, "verify", "s3://team/new", code=0, **env).startswith("0 entries")
-    server.kill()
-    server.wait()
-    url = f"{env['AWS_ENDPOINT_URL']}/nobodys/v2/00/{64 * '0'}"
-    dead = f'EndpointConnectionError: Could not connect to the endpoint URL: "{url}"'
-    assert store_command(python, "verify", "s3://nobodys", **env) == f"s3://nobodys: {dead}\n"
-    layers = json.loads(store_command(python, "info", "--json", code=0, **env))["layers"]
-    assert [layer["entries"] for layer in layers] == [0, None, None]
-    assert layers[1]["problem"] == dead
-    assert "Cannot connect to host 127.0.0.1:1" in layers[2]["problem"]
-
-
-def test_a_build_says_why_a_layer_does_not_answer(a: Builder, b: Builder) -> None:
+def test_a_build_says_why_nothing_answers(a: Builder, b: Builder) -> None:
     b.build("s3://team", **S3, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     (warning,) = b.warnings
     assert "EndpointConnectionError: Could not connect to the endpoint URL" in warning
-    assert b.package == a.package
-
-
-def test_a_folder_by_its_url(a: Builder, b: Builder, tmp_path: Path) -> None:
-    shared = (tmp_path / "shared").as_uri()
-    a.build(shared)
-    b.build(f"{shared}?mode=ro")
-    assert b.compilations == 0
     assert b.package == a.package

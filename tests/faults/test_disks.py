@@ -22,10 +22,9 @@ from aotbuild.errors import DamagedBlob
 from aotbuild.format.files import move_whole, naming, write_whole
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import description
-from aotbuild.store.entry import Entry, write_entry
-from aotbuild.store.folder import Folder
+from aotbuild.store.build_store import open_store
+from aotbuild.store.entry import Entry
 from aotbuild.store.keys import key_of
-from aotbuild.store.layers import open_store
 
 X = np.arange(4, dtype=np.float32)
 FULL = "File too large"  # of what a limit says; a full disk says "No space left on device"
@@ -140,30 +139,14 @@ LARGE = Entry({}, bytes(100_000))
 def test_a_full_disk_of_the_store(
     tmp_path: Path, room: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_store({"AOTBUILD_STORE": str(tmp_path)}) as layers:
-        with full_disk(room):
-            layers.store.put(KEY, LARGE)
-            assert layers.store.get(KEY) is None
-        assert caplog.messages == [f"{tmp_path}: nothing new is kept: {FULL}"]
-        layers.store.put(KEY, LARGE)
-        assert layers.store.get(KEY) == LARGE
+    store = open_store({"AOTBUILD_STORE": str(tmp_path)}).store
+    with full_disk(room):
+        store.put(KEY, LARGE)
+        assert store.get(KEY) is None
+    assert caplog.messages == [f"{tmp_path}: nothing new is kept: {FULL}"]
+    store.put(KEY, LARGE)
+    assert store.get(KEY) == LARGE
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [KEY]
-
-
-@pytest.mark.cause(7)
-@pytest.mark.parametrize("words", ["push", "pull"])
-def test_a_full_disk_where_entries_are_copied(
-    tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    front, other = tmp_path / "front", tmp_path / "other"
-    given, taking = (front, other) if words == "push" else (other, front)
-    taking.mkdir()
-    Folder(given).write(KEY, write_entry(KEY, LARGE))
-    monkeypatch.setenv("AOTBUILD_STORE", str(front))
-    with full_disk(50_000):
-        ended = invoke("store", words, other)
-    assert_refused(ended, str(taking), FULL, codes=[6])
-    assert files_in(taking) <= {"v2", f"v2/{KEY[:2]}"}
 
 
 # --- remedies ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.errors import AotbuildError
     from aotbuild.format.switches import is_on
     from aotbuild.runtime import package
-    from aotbuild.store import places, trust
+    from aotbuild.store import place
     from aotbuild.toolchains.uv import cache_root
 
 WORDS = (
@@ -34,11 +34,10 @@ def TestOneInput(data: bytes) -> None:
     text = os.fsdecode(data).replace("\0", "")
     environment = {"HOME": "/home/u"}
     for read in (
-        lambda: places.places({**environment, places.VARIABLE: text}),
-        lambda: is_on("AOTBUILD_STORE_STRICT", {"AOTBUILD_STORE_STRICT": text}),
+        lambda: place.store_place({**environment, place.VARIABLE: text}),
+        lambda: is_on("AOTBUILD_SHRINK", {"AOTBUILD_SHRINK": text}),
         lambda: most_jobs({JOBS_VARIABLE: text}),
         lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
-        lambda: trust.read_trust({trust.TRUST: text}),
         lambda: cache_root({"AOTBUILD_TOOLCHAINS": text}),
     ):
         try:

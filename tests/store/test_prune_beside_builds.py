@@ -12,8 +12,7 @@ import pytest
 from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.store.contents import survey
-from aotbuild.store.prune import prune
+from aotbuild.store.prune import prune, survey
 
 MANIFEST = """
 version: 1
@@ -45,7 +44,7 @@ def pruned_all_the_time(store: Path) -> Iterator[set[str]]:
 
     def run() -> None:
         while not ended.is_set():
-            removed.update(item.key for item in prune(store, time.time(), max_size=0).entries)
+            removed.update(item.key for item in prune(store, time.time(), max_size=0).removed)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -70,7 +69,7 @@ def test_builds_while_everything_is_removed(
     store = tmp_path / "store"
     monkeypatch.setenv("AOTBUILD_STORE", str(store))
     expected = bytes_of(build(project, tmp_path / "first" / "_aot"))
-    kept = {item.key for item in survey(store).entries}
+    kept = {item.key for item in survey(store)}
     assert len(kept) > 5
     with pruned_all_the_time(store) as removed:
         # The first has hits until the entries are gone; the second misses what the first made.
@@ -78,5 +77,5 @@ def test_builds_while_everything_is_removed(
             assert bytes_of(build(project, tmp_path / name / "_aot")) == expected
         assert removed == kept
     build(project, tmp_path / "fourth" / "_aot")
-    assert {item.key for item in survey(store).entries} == kept
+    assert {item.key for item in survey(store)} == kept
     assert caplog.messages == []

@@ -27,8 +27,8 @@ from aotbuild.build.protocol import to_line
 from aotbuild.build.replies import Busy, CompileStarted, Entries, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.format.temporary import temporary_folder
+from aotbuild.store.build_store import open_store
 from aotbuild.store.folder import Folder
-from aotbuild.store.layers import open_store
 from aotbuild.toolchains.exact import ExactToolchain
 from aotbuild.toolchains.toolchain import Toolchain
 
@@ -142,13 +142,13 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
         temporary = self._cleanup.enter_context(temporary_folder(what="dask-"))
         self._root = temporary / "project"
         unpack_project(self._archive, self._root)
-        layers = self._cleanup.enter_context(open_store(os.environ))
+        build_store = open_store(os.environ)
         hello = self._hello.model_copy(
             update={
                 "blobs": temporary / "blobs",
                 # Without a store here, that of the build machine gets what is made all the same.
-                "store": layers.front or temporary / "store",
-                "behind": bool(layers.behind),
+                "store": build_store.front or temporary / "store",
+                "behind": bool(build_store.behind),
                 "root": self._root,
                 "secret_paths": (*self._hello.secret_paths, str(self._root), sys.prefix),
             }
@@ -158,7 +158,7 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             hello,
             self._root / self._import_root,
             max(_MOST, usable_cpus()),
-            fetch=layers.fetch,
+            fetch=build_store.fetch,
             folder=folder if folder.is_dir() else self._root,
         )
 

@@ -31,7 +31,7 @@ from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import PlanError
 from aotbuild.format.switches import is_on
 from aotbuild.format.target import HOST
-from aotbuild.store.layers import Layers, open_store
+from aotbuild.store.build_store import BuildStore, open_store
 from aotbuild.toolchains.exact import ExactToolchain
 from aotbuild.toolchains.project import project_requirements
 
@@ -58,7 +58,7 @@ def run_units(
     golden_timeout: float = GOLDEN_SECONDS,
     jobs: int | None = None,
     traced: TracedFiles | None = None,
-    layers: Layers | None = None,
+    build_store: BuildStore | None = None,
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
@@ -69,21 +69,19 @@ def run_units(
     is what `--executor` says: `local` or a cluster; by default AOTBUILD_EXECUTOR, or processes of
     this machine. At most `jobs` attempts run at a time, by default as many as there are for a
     cluster, and `pool.most_jobs` here. `traced` gets the files of the project that were imported.
-    `layers` is the store, by default that of the environment.
+    `build_store` is the store, by default that of the environment.
     """
-    if layers is None:
-        with open_store(os.environ) as layers:
-            return run_units(
-                *(plan, sources, blobs, listener, executor, timeout, golden_timeout, jobs, traced),
-                layers=layers,
-            )
+    build_store = build_store or open_store(os.environ)
     timeout = timeout or job_timeout(os.environ)
     traced = traced or TracedFiles()
-    hello = _hello(plan, sources, blobs, layers)
+    hello = _hello(plan, sources, blobs, build_store)
     tasks = [Task(*job) for job in make_jobs(plan.units)]
 
     at_most = len(tasks), jobs
-    with _opened(hello, plan, sources, executor, at_most, layers, listener) as (attempt, threads):
+    with _opened(hello, plan, sources, executor, at_most, build_store, listener) as (
+        attempt,
+        threads,
+    ):
         runner = _Runner(
             Schedule(tasks),
             attempt,
@@ -93,7 +91,7 @@ def run_units(
             golden_timeout,
             is_on(SHRINK_VARIABLE, os.environ),
             traced,
-            layers,
+            build_store,
         )
         futures = [threads.submit(runner.run_next) for _ in tasks]
         results = [result for future in futures for result in future.result()]
@@ -111,7 +109,7 @@ def _opened(
     sources: SourceTree,
     executor: str | None,
     at_most: tuple[int, int | None],
-    layers: Layers,
+    build_store: BuildStore,
     listener: Listener,
 ) -> Iterator[tuple[Attempt, Executor]]:
     """Yield what runs one attempt, and the executor whose threads wait for it.
@@ -121,7 +119,8 @@ def _opened(
     most, jobs = at_most
     chosen = chosen_executor(executor)
     if chosen == LOCAL:
-        with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
+        fetch = build_store.fetch
+        with open_pool(hello, sources.import_root, most, jobs, fetch) as (pool, threads):
             yield partial(run_attempt, pool), threads
         return
     if not chosen.startswith("dask://") or "@" in chosen:
@@ -159,7 +158,7 @@ class _Runner:
     golden_timeout: float
     shrink: bool
     traced: TracedFiles
-    layers: Layers
+    build_store: BuildStore
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
     # The task that this thread had last, and the seconds that it took so far.
@@ -209,11 +208,11 @@ class _Runner:
         elif isinstance(message, Imported):
             self.traced.files.update(message.files)
         elif isinstance(message, Entries):
-            self.layers.store.made.update(message.made)
-            self.layers.store.used.update(message.used)
+            self.build_store.store.made.update(message.made)
+            self.build_store.store.used.update(message.used)
             self.traced.stored.update(message.blobs)
             for kind, text in message.problems.items():
-                self.layers.store.tell(kind, text)
+                self.build_store.store.tell(kind, text)
         else:
             progress.receive(message, at)
 
@@ -244,12 +243,12 @@ class _Runner:
         return job.with_options(shrink=False)
 
 
-def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers) -> Hello:
+def _hello(plan: Plan, sources: SourceTree, blobs: Path, build_store: BuildStore) -> Hello:
     environment = plan.environment
     return Hello(
         blobs=blobs.absolute(),
-        store=layers.front,
-        behind=bool(layers.behind),
+        store=build_store.front,
+        behind=bool(build_store.behind),
         root=sources.root,
         keep=plan.manifest.keep.stages,
         secret_paths=(str(sources.root), sys.prefix),
