@@ -293,29 +293,6 @@ class WheelRefused(AotbuildError):
         super().__init__(f"{place}: {problem}{listing}\n{remedy} Nothing was written.")
 
 
-class StageNotKept(AotbuildError):
-    """The build did not keep the requested stage of a compilation, or never makes it."""
-
-    def __init__(self, record: str, stage: str, kept: Sequence[str], remedy: str) -> None:
-        self.record, self.stage, self.kept = record, stage, tuple(kept)
-        super().__init__(
-            f"{record}: its {stage} was not kept\n  kept: {', '.join(kept) or 'nothing'}\n{remedy}"
-        )
-
-
-class StagesNotFound(AotbuildError):
-    """The file with the kept stages of a package is missing."""
-
-    def __init__(self, place: str, searched: Sequence[str]) -> None:
-        self.place, self.searched = place, tuple(searched)
-        places = "".join(f"\n  searched {path}" for path in self.searched)
-        super().__init__(
-            f"{place}: the file with its kept stages is not there{places}\n"
-            "The build wrote it beside the wheel; put it there again, or name it with --stages. "
-            "keep: {where: wheel} in the manifest puts the stages into the wheel instead."
-        )
-
-
 # --- selecting and calling --------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         dest="page",
         type=new_file,
         metavar="FILE",
-        help="Also write one self-contained page with charts to this file.",
+        help="Also write one self-contained HTML page to this file.",
     ),
 )
 def inspect(output: Output, place: str, only: str | None, page: Path | None) -> None:
@@ -45,7 +45,7 @@ def inspect(output: Output, place: str, only: str | None, page: Path | None) -> 
         from aotbuild.format.files import write_where_told
         from aotbuild.report.page import page_html
 
-        write_where_told(page, page_html(facts, {}).encode("utf-8"))
+        write_where_told(page, page_html(facts).encode("utf-8"))
     output.document.update(package_document(facts))
     _print(output, facts, full=only is not None)
     if page:

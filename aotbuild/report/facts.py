@@ -22,8 +22,6 @@ from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
 from aotbuild.format.target import Target
 from aotbuild.report.words import (
-    MAX_TEXT,
-    apart,
     natural,
     printable,
     shown,
@@ -204,7 +202,7 @@ def _function(index: Index, name: str) -> FunctionFacts | None:
 def _labels(by_key: dict[str, list[Record]]) -> dict[str, str]:
     """Return a label for each signature; no two are the same."""
     names = {key: label_of(min(records, key=_record_order)) for key, records in by_key.items()}
-    labels = dict(zip(names, apart([*names.values()], MAX_TEXT), strict=True))
+    labels = {key: shown(name) for key, name in names.items()}
     times = Counter(labels.values())
     return {k: v if times[v] == 1 else f"{v} #{k[:_KEY_DIGITS]}" for k, v in labels.items()}
 

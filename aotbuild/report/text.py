@@ -68,7 +68,7 @@ def title_lines(facts: PackageFacts, today: date) -> list[str]:
         f"  built by  {built or '-'}",
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
-        *([f"  stages    {stages_text(facts)}"] if HEADER_KEY in header else []),
+        *([f"  stages    {_stages(facts)}"] if HEADER_KEY in header else []),
         *([f"  left out  {plural(count, 'unit')}"] if (count := facts.left_out.count) else []),
         *_window_lines(facts, today),
         *_parts(header),
@@ -105,7 +105,7 @@ def _golden_count(facts: PackageFacts) -> str:
     return f"{having} of {plural(len(facts.records), 'executable')}"
 
 
-def stages_text(facts: PackageFacts) -> str:
+def _stages(facts: PackageFacts) -> str:
     """Return the kept stages and where they are, as `jaxpr, hlo (wheel)`."""
     return shown(f"{', '.join(facts.stages) or 'none'} ({facts.header[HEADER_KEY]})")
 
@@ -175,7 +175,11 @@ def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]
     headers = ["function", "signature", *names]
     if facts.signature_count > _MANY:
         return headers, [
-            (shown(f.name), plural(len(f.signatures), "signature"), *(_share(f, n) for n in names))
+            (
+                shown(f.name),
+                plural(len(f.signatures), "signature"),
+                *(_covered(f, n) for n in names),
+            )
             for f in facts.functions
         ]
     return headers, [
@@ -185,9 +189,10 @@ def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]
     ]
 
 
-def covers(signature: SignatureFacts, column: str) -> bool:
-    """Return whether a signature has an executable for a column of the coverage table."""
-    return any(column_of(record.target) == column for record in signature.records)
+def _covered(facts: FunctionFacts, column: str) -> str:
+    """Return how many signatures of a function have an executable for a column: `49/50`."""
+    covered = sum(any(column_of(r.target) == column for r in s.records) for s in facts.signatures)
+    return f"{covered}/{len(facts.signatures)}" if covered else "-"
 
 
 def coverage_word(facts: PackageFacts, signature: SignatureFacts, column: str) -> str:
@@ -195,11 +200,6 @@ def coverage_word(facts: PackageFacts, signature: SignatureFacts, column: str) -
     having = {r.requires.jaxlib for r in signature.records if column_of(r.target) == column}
     of = 1 if column.startswith("portable:") else len(jaxlibs(facts))
     return "-" if not having else "yes" if len(having) >= of else f"{len(having)} of {of}"
-
-
-def share(facts: FunctionFacts, column: str) -> tuple[int, int]:
-    """Return how many signatures of a function a column covers, and how many there are."""
-    return sum(covers(s, column) for s in facts.signatures), len(facts.signatures)
 
 
 def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
@@ -265,11 +265,6 @@ def _joined(avals: Sequence[str]) -> str:
     # The first arguments are usually weights, the last ones data.
     rest = len(avals) - _SHORT + 1
     return ", ".join((*avals[:3], f"… {rest} more …", *avals[3 - _SHORT + 1 :]))
-
-
-def _share(facts: FunctionFacts, column: str) -> str:
-    covered, of = share(facts, column)
-    return f"{covered}/{of}" if covered else "-"
 
 
 LEFT_OUT_HEADERS = ("signature", "target", "stage", "reason")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from aotbuild.format.printing import bytes_text as bytes_text
@@ -26,7 +24,6 @@ from aotbuild.platforms.base import checks, known_names
 
 _MAX_DEPTH = 32
 MAX_TEXT = 400
-_SHORTEST_HEAD = 6
 # Raised by `values.decode` for bodies that do not match their tag.
 _UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError)
 
@@ -34,35 +31,6 @@ _UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, Rec
 def shown(value: Any, limit: int = MAX_TEXT) -> str:
     """Return any value as one line of printable text, with escapes for what does not print."""
     return cut(printable(value if isinstance(value, str) else compact_json(value)), limit)
-
-
-def apart(texts: Sequence[str], longest: int) -> list[str]:
-    """Return each text, cut where it is too long, so that different texts stay different.
-
-    Texts that begin alike keep their beginning and the part where they differ. One that still could
-    be taken for another is not cut.
-    """
-    groups: dict[str, list[str]] = {}
-    for text in dict.fromkeys(texts):
-        groups.setdefault(cut(text, longest), []).append(text)
-    found: dict[str, str] = {}
-    for short, group in groups.items():
-        shorter = [short] if len(group) == 1 else _apart_later(group, longest)
-        found |= dict(zip(group, shorter, strict=True))
-    times = Counter(found.values())
-    return [found[text] if times[found[text]] == 1 else text for text in texts]
-
-
-def _apart_later(group: list[str], longest: int) -> list[str]:
-    """Cut texts with the same beginning, which is longer than a third of `longest`."""
-    head = longest // 3
-    if head < _SHORTEST_HEAD:
-        return group
-    pairs = zip(min(group), max(group), strict=False)
-    same = next((at for at, (one, other) in enumerate(pairs) if one != other), longest)
-    start = max(head, same - head // 2)
-    ends = apart([text[start:] for text in group], longest - head - 1)
-    return [f"{group[0][:head]}…{end}" for end in ends]
 
 
 def compact_json(value: Any) -> str:

@@ -5,20 +5,17 @@ The records hold their digests, so it does not matter where the file comes from.
 
 from __future__ import annotations
 
-import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aotbuild.errors import DamagedBlob, StagesNotFound
+from aotbuild.errors import DamagedBlob
 from aotbuild.format.archives import RegularZip
-from aotbuild.format.layout import BESIDE, HEADER_KEY, stages_path
+from aotbuild.format.layout import stages_path
 from aotbuild.format.record import Blob
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.wheel_source import WheelSource, read_member, view_member
+from aotbuild.runtime.wheel_source import read_member, view_member
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
@@ -56,29 +53,6 @@ class StagesFile:
 def beside(place: Path) -> Path:
     """Return where the stages file of a wheel or an `_aot` folder belongs; it may not exist."""
     return stages_path(place if place.name else place.absolute())
-
-
-@contextmanager
-def open_stages(
-    source: Source, header: dict[str, Any], given: str | os.PathLike[str] | None = None
-) -> Iterator[Source]:
-    """Yield the source of a package's kept stages; `given` is a file to read them from instead.
-
-    StagesNotFound if the file does not exist, DamagedBlob if it is not a zip file.
-    """
-    if given is None and header.get(HEADER_KEY) != BESIDE:
-        yield source
-        return
-    place = source.wheel if isinstance(source, WheelSource) else Path(source.place)
-    path = beside(place) if given is None else Path(given)
-    try:
-        file = StagesFile(path)
-    except FileNotFoundError:
-        raise StagesNotFound(source.place, [str(path)]) from None
-    try:
-        yield file
-    finally:
-        file.close()
 
 
 def read_stage(source: Source, blob: Blob) -> bytes:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import re
 import time
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.reports import HEADER, facts_of, make_blob, make_function, make_record
+from support.reports import HEADER, facts_of, make_function, make_record
 
-from aotbuild.format.record import Golden
-from aotbuild.report.charts import cost_charts, coverage_chart
 from aotbuild.report.page import page_html
-from aotbuild.report.words import apart
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b]0;\u202e"
 OURS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "p",
-    "span", "b", "i", "div", "svg", "g", "rect", "text", "line", "table", "thead", "tbody", "tr",
-    "th", "td", "pre", "details", "summary", "dl", "dt", "dd", "footer", "script",
+    "span", "b", "div", "table", "thead", "tbody", "tr",
+    "th", "td", "details", "summary", "dl", "dt", "dd", "footer", "script",
 }  # fmt: skip
 
 
@@ -103,9 +96,8 @@ def test_what_the_page_shows(tmp_path: Path) -> None:
     records = [make_record(batch=1), make_record(batch=8), make_record(target="portable:cpu:1")]
     page = page_html(facts_of(tmp_path, [make_function()], records))
     assert page.startswith('<!doctype html>\n<html lang="en">')
-    for text in ("Peak memory", "cpu:x86-64-v3:1", "portable:cpu", "1.13 kB", "1 M", "batch=8"):
+    for text in ("peak memory", "cpu:x86-64-v3:1", "portable:cpu", "1.13 kB", "1 M", "batch=8"):
         assert text in page
-    assert page.count('class="hole"') == 1
     assert "prefers-color-scheme: dark" in page
 
 
@@ -123,20 +115,10 @@ ALIKE = {
 def test_no_two_signatures_look_the_same(tmp_path: Path, labels: list[str]) -> None:
     records = [make_record(batch=batch, label=label) for batch, label in enumerate(labels)]
     page = page_html(facts_of(tmp_path, [make_function()], records))
-    drawn = re.findall(r'<text [^>]*class="soft mono">([^<]*)<', page)
     in_table = re.findall(r'<td class="name" title="([^"]*)">([^<]*)</td>', page)
-    for shown in (drawn, [title for title, _ in in_table], [text for _, text in in_table]):
+    for shown in ([title for title, _ in in_table], [text for _, text in in_table]):
         assert len(shown) == len({*shown}) == len(labels), shown
-    assert max(len(html.unescape(text)) for text in drawn) <= 80
     assert "text-overflow" not in page
-
-
-@given(st.lists(st.text("ab", max_size=200), unique=True), st.integers(6, 80))
-def test_different_texts_stay_apart(texts: list[str], longest: int) -> None:
-    found = apart(texts, longest)
-    assert len({*found}) == len(texts)
-    for text, shown in zip(texts, found, strict=True):
-        assert shown == text or "…" in shown
 
 
 def test_equal_packages_give_equal_pages(tmp_path: Path) -> None:
@@ -158,22 +140,8 @@ def test_ten_thousand_records_take_seconds(tmp_path: Path) -> None:
     page = page_html(facts_of(tmp_path, functions, records))
     assert time.thread_time() - start < 60
     assert "50/50" in page
-    assert "24 of 100 functions" in page
     assert len(page) < 20e6
 
 
 def test_an_empty_package(tmp_path: Path) -> None:
     assert parsed(page_html(facts_of(tmp_path, [], [], {"package": "p"})))
-
-
-def test_sizes_are_of_what_a_call_reads(tmp_path: Path) -> None:
-    record = make_record(data=b"x" * 2000, constants=True)
-    golden = Golden(((0, make_blob(b"i" * 5000)),), make_blob(b"o" * 7000))
-    checked = replace(record, golden=golden)
-    plain, with_golden = (
-        facts_of(tmp_path / name, [make_function()], [item])
-        for name, item in (("plain", record), ("golden", checked))
-    )
-    assert cost_charts(with_golden) == cost_charts(plain)
-    assert coverage_chart(with_golden) == coverage_chart(plain)
-    assert cost_charts(plain)[0].groups[0].bars[0].words == "2.07 kB"

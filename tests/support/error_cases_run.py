@@ -19,7 +19,6 @@ from support.error_cases import Place, X, collector, command, library, raised, s
 from support.packages import write
 from support.processes import fresh
 from support.projects import write_project
-from support.reports import HEADER, make_function, make_record, write_package
 from support.wheel_files import everywhere, for_target, put_wheel, unpack
 
 CASES, case = collector()
@@ -194,23 +193,3 @@ def call_forbidden(place: Place) -> str:
 def call_wrong_fallback(place: Place) -> str:
     place.patch.setenv("AOTBUILD_FALLBACK", "eager")
     return raised(lambda: library(place, scored()).score(X, "tanh"))
-
-
-# --- inspecting -----------------------------------------------------------------------------------
-
-
-def inspected(place: Place, kept: dict[str, bytes]) -> str:
-    """Return what `inspect --hlo` prints about a package whose kept stages are beside it."""
-    header = {**HEADER, "stages": "beside"} if kept else HEADER
-    folder = write_package(place.root, [make_function()], [make_record(stages=kept)], header)
-    return command(place, place.root, 7, "inspect", str(folder), "--hlo").stderr
-
-
-@case
-def inspect_stage_not_kept(place: Place) -> str:
-    return inspected(place, {})
-
-
-@case
-def inspect_stages_not_found(place: Place) -> str:
-    return inspected(place, {"hlo": b"HloModule f\n"})
