@@ -2,7 +2,7 @@
 
 Each platform has its own sets. Options may change how a result is computed, but not how exactly:
 none reorders sums beyond what another library does, and none is a "fast math". All are options of
-one compilation, so they need no process of their own (docs/decisions/15-startup.md).
+one compilation, so they need no process of their own (docs/decisions/15-thunk-rewrite.md).
 """
 
 from __future__ import annotations

@@ -16,5 +16,5 @@ output bytes must be equal (`compare`). If a check fails, the plain executable g
 and the build prints a note.
 
 **How to switch it off.** `shrink: false` in the manifest, for one function or below `defaults`, or
-AOTBUILD_SHRINK=off in the environment of a build. docs/decisions/15-startup.md says more.
+AOTBUILD_SHRINK=off in the environment of a build. docs/decisions/15-thunk-rewrite.md says more.
 """
