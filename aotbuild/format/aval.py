@@ -7,40 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-# Short names as in jax.core.ShapedArray.str_short; long names as numpy and ml_dtypes print them.
-# Source: jax._src.dtypes.short_dtype_name, read in jax 0.10.2 and 0.12.0.1.
-SHORT_DTYPES = {
-    "bool": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "c64": "complex64",
-    "c128": "complex128",
-    **{
-        f"f8_{kind}": f"float8_{kind}"
-        for kind in (
-            "e3m4",
-            "e4m3",
-            "e4m3b11fnuz",
-            "e4m3fn",
-            "e4m3fnuz",
-            "e5m2",
-            "e5m2fnuz",
-            "e8m0fnu",
-        )
-    },
-    "f4_e2m1fn": "float4_e2m1fn",
-    **{f"key<{tag}>": f"key<{tag}>" for tag in ("fry", "rbg", "urbg")},
-}
-_LONG_TO_SHORT = {long: short for short, long in SHORT_DTYPES.items()}
-# What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
-NARROWED = {
-    "int64": "int32",
-    "uint64": "uint32",
-    "float64": "float32",
-    "complex128": "complex64",
-}
+from aotbuild.format.dtypes import BY_SHORT, DTYPES, NARROWED, long_dtype
+
 _PATTERN = r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z"
 _DIM = r"[A-Za-z_][A-Za-z0-9_]*\Z"
 _LONGEST_SIZE = 18
@@ -64,7 +32,7 @@ class Aval:
 
     def __str__(self) -> str:
         weak = "~" if self.weak_type else ""
-        return f"{weak}{_LONG_TO_SHORT[self.dtype]}[{','.join(map(str, self.shape))}]"
+        return f"{weak}{DTYPES[self.dtype].short}[{','.join(map(str, self.shape))}]"
 
     @classmethod
     def parse(cls, text: str) -> Aval:
@@ -91,25 +59,11 @@ def _parse_plain(text: str) -> Aval | None:
     weak = text.startswith("~")
     name, _, rest = text[weak:].partition("[")
     dims = rest[:-1].split(",") if rest != "]" else []
-    dtype = SHORT_DTYPES.get(name, "key<>")
+    known = BY_SHORT.get(name)
     is_plain = all(d.isascii() and d.isdigit() and len(d) <= _LONGEST_SIZE for d in dims)
-    if not rest.endswith("]") or not is_plain or dtype.startswith(("key<", "bool")):
+    if not rest.endswith("]") or not is_plain or not known or known.key or name == "bool":
         return None
-    return Aval(tuple(map(int, dims)), dtype, weak)
-
-
-def long_dtype(name: str) -> str:
-    """Return the long name of a dtype from its short or long name; ValueError if unknown."""
-    if name in _LONG_TO_SHORT:
-        return name
-    if name in SHORT_DTYPES:
-        return SHORT_DTYPES[name]
-    # A late import: a cold start pays for it, and only errors need it.
-    from aotbuild.format.words import did_you_mean
-
-    hint = did_you_mean(name, SHORT_DTYPES)
-    msg = f"unknown dtype {name!r}{hint}; known: {', '.join(SHORT_DTYPES)}"
-    raise ValueError(msg)
+    return Aval(tuple(map(int, dims)), known.name, weak)
 
 
 def parse_spec(text: str) -> tuple[tuple[int | str, ...], str, bool]:

@@ -9,34 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.format.aval import Aval
+from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.target import HOST
 
 # Sampled elements of one output, at most.
 SAMPLES = 4096
-# Names that jax.random.wrap_key_data takes, and the words of one key.
-KEYS = {"key<fry>": ("threefry2x32", 2), "key<rbg>": ("rbg", 4), "key<urbg>": ("unsafe_rbg", 4)}
-# Bits of the significand, the leading one included.
-_SIGNIFICANDS = {
-    "float64": 53,
-    "float32": 24,
-    "float16": 11,
-    "bfloat16": 8,
-    "float8_e3m4": 5,
-    "float8_e4m3": 4,
-    "float8_e4m3b11fnuz": 4,
-    "float8_e4m3fn": 4,
-    "float8_e4m3fnuz": 4,
-    "float8_e5m2": 3,
-    "float8_e5m2fnuz": 3,
-}
-_TABLES = {
-    "float4_e2m1fn": (-1.5, -0.5, 0.5, 1.5),
-    "float8_e8m0fnu": tuple(2.0**-n for n in range(1, 9)),
-    "bool": (0, 1),
-    "int2": (0, 1),
-    "uint2": (0, 1, 2, 3),
-}
-_PARTS = {"complex64": "float32", "complex128": "float64"}
 _SMALL_INTEGERS = tuple(range(8))
 _WEYL = 2654435761
 
@@ -50,7 +27,8 @@ def seeded(leaf: int, aval: Aval) -> Any:
 
 def stored_shape(aval: Aval) -> tuple[int, ...]:
     """Return the shape in which an aval is stored; PRNG keys have one more dimension."""
-    return (*aval.shape, KEYS[aval.dtype][1]) if aval.dtype in KEYS else aval.shape
+    words = DTYPES[aval.dtype].words
+    return (*aval.shape, words) if words else aval.shape
 
 
 def stored_bytes(aval: Aval) -> int:
@@ -104,18 +82,19 @@ def is_exact(dtype: str) -> bool:
 
 def _fill(seed: str, dtype: str, count: int) -> Any:
     """Return `count` elements, each from its own little-endian bytes of the stream."""
-    if dtype in _PARTS:
-        parts = _fill(seed, _PARTS[dtype], 2 * count)
+    known = DTYPES[dtype]
+    if known.parts:
+        parts = _fill(seed, known.parts, 2 * count)
         return parts.view(numpy_dtype(dtype))
     element = numpy_dtype(dtype)
     words = _words(seed, element.itemsize, count)
-    if dtype in KEYS:
+    if known.key:
         return words
-    if dtype in _SIGNIFICANDS:
-        return _floats(words, _SIGNIFICANDS[dtype]).astype(element, copy=False)
+    if known.significand:
+        return _floats(words, known.significand).astype(element, copy=False)
     import numpy as np
 
-    table = np.array(_TABLES.get(dtype, _SMALL_INTEGERS), np.float32).astype(element)
+    table = np.array(known.seeds or _SMALL_INTEGERS, np.float32).astype(element)
     return table[words % len(table)]
 
 
@@ -144,7 +123,7 @@ def numpy_dtype(name: str) -> Any:
     """Return numpy's dtype of a name; for typed PRNG keys, that of their data."""
     import numpy as np
 
-    if name in KEYS:
+    if name in DTYPES and DTYPES[name].key:
         return np.dtype(np.uint32)
     try:
         return np.dtype(name)
@@ -154,31 +133,18 @@ def numpy_dtype(name: str) -> Any:
         return np.dtype(getattr(ml_dtypes, name))
 
 
-# Relative tolerances by dtype, on CPUs and on accelerators, which round matrix products more.
-_HOST = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
-_ACCELERATOR = {"float64": 1e-7, "float32": 2e-2, "float16": 5e-2, "bfloat16": 5e-2}
-# A little more than the distance between two neighbors.
-_NARROW = {
-    "float8_e3m4": 0.1,
-    "float8_e4m3": 0.2,
-    "float8_e5m2": 0.3,
-    "float8_e8m0": 0.5,
-    "float4_e2m1": 0.6,
-}
 # The largest tolerance inherited from coarser intermediate floats: with more, zeros would pass.
 _MOST_INHERITED = 0.1
 # The part of a tolerance that counts as absolute, limited for the same reason.
 _MOST_ABSOLUTE = 0.1
-_PARTS_TOLERANCE = {"complex64": "float32", "complex128": "float64"}
 
 
 def default_tolerance(dtype: str, platform: str) -> float:
     """Return the relative tolerance of a float dtype; 0 for every other dtype."""
-    name = _PARTS_TOLERANCE.get(dtype, dtype)
-    for prefix, value in _NARROW.items():
-        if name.startswith(prefix):
-            return value
-    return (_HOST if platform == HOST else _ACCELERATOR).get(name, 0.0)
+    known = DTYPES.get(dtype)
+    if known is None:
+        return 0.0
+    return known.host if platform == HOST else known.accelerator
 
 
 @dataclass(frozen=True)

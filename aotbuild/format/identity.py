@@ -281,11 +281,11 @@ _EVERYWHERE = ("builtins", "jax", "numpy")
 
 def numpy_identity(value: Any, most: int = _MOST_BYTES) -> Any:
     """Return an array of at most that many bytes, or a scalar, of a dtype of jax; else None."""
-    from aotbuild.format.aval import SHORT_DTYPES
+    from aotbuild.format.dtypes import DTYPES
 
     dtype, is_scalar = str(value.dtype), type_name(type(value)) != "numpy.ndarray"
     is_exact = not is_scalar or type(value) is value.dtype.type
-    if dtype not in SHORT_DTYPES.values() or not is_exact or value.nbytes > most:
+    if dtype not in DTYPES or not is_exact or value.nbytes > most:
         return None
     shape = [] if is_scalar else [list(value.shape)]
     return {"numpy": [dtype, *shape, value.tobytes().hex()]}

@@ -247,7 +247,7 @@ def numpy_value(dtype: str, *rest: Any) -> Any:
     """Return an array or scalar of numpy: see `format.identity`."""
     import numpy as np
 
-    from aotbuild.format.aval import long_dtype
+    from aotbuild.format.dtypes import long_dtype
 
     array = np.frombuffer(bytes.fromhex(rest[-1]), numpy_dtype(long_dtype(dtype)))
     return array.reshape(rest[0]).copy() if len(rest) > 1 else array[0]

@@ -14,36 +14,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.format.dtypes import DTYPES as _ALL
+
 # XLA:CPU uses an array without copying it only at an aligned address
 # (cpu_function_runtime::MinAlign in xla/backends/cpu/alignment.h).
 ALIGNMENT = 64
-# The dtypes that all versions of safetensors have, by numpy's letter and size in bytes.
+# numpy's letter and size of an element, by the name in safetensors. Arrays of other dtypes are kept
+# as unsigned integers of the same width.
 DTYPES: Mapping[str, str] = {
-    "BOOL": "b1",
-    "U8": "u1",
-    "I8": "i1",
-    "U16": "u2",
-    "I16": "i2",
-    "F16": "f2",
-    "U32": "u4",
-    "I32": "i4",
-    "F32": "f4",
-    "U64": "u8",
-    "I64": "i8",
-    "F64": "f8",
+    dtype.tensor: f"{dtype.name[0]}{dtype.bits // 8}" for dtype in _ALL.values() if dtype.tensor
 }
-# Those of newer versions, by the name that numpy or ml_dtypes has for them. Our own blobs have none
-# of them: they keep such arrays as unsigned integers of the same width.
-NEWER_DTYPES: Mapping[str, str] = {
-    "BF16": "bfloat16",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E8M0": "float8_e8m0fnu",
-    "C64": "c8",
-}
-_SIZES = {name: int(code[1:]) for name, code in DTYPES.items()}
-_SIZES |= {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8}
-_NAMES = {code: name for name, code in {**DTYPES, **NEWER_DTYPES}.items()}
+_NAMES = {code: name for name, code in DTYPES.items()}
 _LENGTH_BYTES = 8
 _MOST_HEADER_BYTES = 100_000_000  # what safetensors itself takes
 METADATA = "__metadata__"
@@ -52,10 +33,7 @@ _KEYS = {"dtype", "shape", "data_offsets"}
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor: `dtype` as numpy's letter and size, the shape, the byte range in the blob.
-
-    `dtype` is a name of ml_dtypes for what `NEWER_DTYPES` has.
-    """
+    """One tensor: `dtype` as numpy's letter and size, the shape, the byte range in the blob."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -74,7 +52,7 @@ def write_header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> tuple[by
 
     KeyError for a dtype that safetensors does not have.
     """
-    sizes = {name: _SIZES[_NAMES[dtype]] for name, (dtype, _) in tensors.items()}
+    sizes = {name: int(dtype[1:]) for name, (dtype, _) in tensors.items()}
     order = sorted(tensors, key=lambda name: (-sizes[name], name))
     header, end = {}, 0
     for name in order:
@@ -174,7 +152,7 @@ def _tensor(name: str, entry: Any, start: int, dtypes: Mapping[str, str]) -> Ten
         msg = f"{name}: shape or offsets are no sizes"
         raise ValueError(msg)
     begin, end = offsets
-    if end - begin != math.prod(shape) * _SIZES[dtype]:
+    if end - begin != math.prod(shape) * int(DTYPES[dtype][1:]):
         msg = f"{name}: {end - begin} bytes for {dtype} of {shape}"
         raise ValueError(msg)
     return Tensor(dtypes[dtype], tuple(shape), start + begin, start + end)

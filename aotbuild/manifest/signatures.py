@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 
+from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import is_identifier
@@ -78,9 +79,6 @@ def _dim_mark(declared: Declaration, name: str) -> Mark:
     return declared.at("dims")
 
 
-_LARGEST = {"float16": 65504.0, "float32": 3.4028235677973366e38}
-
-
 def check_pads(
     declared: Declaration, named: Iterable[tuple[str, ArgSpec]], targets: tuple[Request, ...]
 ) -> None:
@@ -109,7 +107,7 @@ def check_pads(
 
 def value_problem(value: bool | int | float, dtype: str) -> str | None:
     """Return why arrays of a dtype (long name) cannot be padded with a value; None if they can."""
-    if dtype.startswith("key<"):
+    if DTYPES[dtype].key:
         return "typed PRNG keys cannot be padded; leave the dim out of pad"
     if dtype == "bool":
         return None if value in (0, 1) else f"expected true, false, 0 or 1, found {value!r}"
@@ -117,7 +115,7 @@ def value_problem(value: bool | int | float, dtype: str) -> str | None:
         return f"expected a number, found {str(value).lower()}"
     if "int" in dtype:
         return _integer_problem(value, dtype)
-    if math.isfinite(value) and abs(value) > _LARGEST.get(dtype, math.inf):
+    if math.isfinite(value) and abs(value) > (DTYPES[dtype].largest or math.inf):
         return f"{value!r} is larger than every finite {dtype}"
     return None
 

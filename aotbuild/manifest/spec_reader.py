@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aotbuild.format.aval import long_dtype, parse_spec
+from aotbuild.format.aval import parse_spec
+from aotbuild.format.dtypes import long_dtype
 from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.names import reference_problem
 from aotbuild.manifest.nodes import (

@@ -10,7 +10,8 @@ import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.format.aval import Aval, long_dtype
+from aotbuild.format.aval import Aval
+from aotbuild.format.dtypes import long_dtype
 from aotbuild.format.facts import Facts
 from aotbuild.format.outputs import describe_output
 from aotbuild.format.tree import Describer, Tree, TreeRefused, children_of

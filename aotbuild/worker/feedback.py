@@ -13,7 +13,8 @@ import jax
 
 from aotbuild.build.jobs import Fed, FedLeaf, Job
 from aotbuild.errors import TraceRefused
-from aotbuild.format.aval import SHORT_DTYPES, Aval
+from aotbuild.format.aval import Aval
+from aotbuild.format.dtypes import DTYPES
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import same_structure, structure_of
 from aotbuild.worker.user_errors import shorten
@@ -256,7 +257,7 @@ def _avals(tree: Any) -> list[str]:
 
 
 def _text(leaf: Any) -> str:
-    if str(leaf.dtype) in SHORT_DTYPES.values():
+    if str(leaf.dtype) in DTYPES:
         return str(Aval(tuple(leaf.shape), str(leaf.dtype), bool(leaf.weak_type)))
     return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
 

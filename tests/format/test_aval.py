@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aotbuild.format.aval import SHORT_DTYPES, Aval, parse_spec
+from aotbuild.format.aval import Aval, parse_spec
+from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 
-dtypes = st.sampled_from(sorted(SHORT_DTYPES.values()))
+dtypes = st.sampled_from(sorted(DTYPES))
 shapes = st.lists(st.integers(0, 10**6), max_size=5).map(tuple)
 
 

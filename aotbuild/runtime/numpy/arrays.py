@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from aotbuild.errors import InvalidArgument
+from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.binding import Call
@@ -18,8 +19,6 @@ from aotbuild.runtime.numpy import private
 # A platform, and the number of its device in this process; None for the host.
 Where: TypeAlias = tuple[str, int] | None
 
-# How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
-_PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
 
 class DeviceArray:
@@ -173,7 +172,7 @@ def is_plain(dtype: Any) -> bool:
 
 def is_packed(dtype: Any) -> bool:
     """Return whether XLA packs several elements of a dtype into a byte; numpy uses one each."""
-    return str(dtype) in _PER_BYTE
+    return str(dtype) in DTYPES and DTYPES[str(dtype)].bits < 8
 
 
 class _Memory:
@@ -202,15 +201,16 @@ def read(array: Any, shape: tuple[int, ...], dtype: Any, where: Where) -> Any:
             raise ValueError(msg)
         return found
     array.block_until_ready()
-    count, per_byte = math.prod(shape), _PER_BYTE.get(str(dtype), 1)
-    size = -(-count * dtype.itemsize // per_byte)
+    # XLA packs several elements of dtypes that the buffer protocol lacks into one byte.
+    count, bits = math.prod(shape), DTYPES[str(dtype)].bits
+    size = -(-count * bits // 8)
     if where is None:
         raw = np.asarray(_Memory(array, size))
     else:
         platform, ordinal = where
         raw = client_part(platform).copy(array.unsafe_buffer_pointer(), size, ordinal)
-    if per_byte > 1:
-        raw = _unpacked(raw, per_byte, count)
+    if bits < 8:
+        raw = _unpacked(raw, 8 // bits, count)
     raw.flags.writeable = False
     return raw.view(dtype).reshape(shape)
 

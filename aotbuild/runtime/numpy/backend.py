@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
-from aotbuild.format.aval import NARROWED, Aval, NotAnArray
+from aotbuild.format.aval import Aval, NotAnArray
+from aotbuild.format.dtypes import NARROWED
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.target import HOST, is_count

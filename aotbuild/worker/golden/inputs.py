@@ -11,7 +11,8 @@ import numpy as np
 
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
-from aotbuild.format.golden import KEYS, seeded, stored_shape
+from aotbuild.format.dtypes import DTYPES
+from aotbuild.format.golden import seeded, stored_shape
 from aotbuild.format.words import did_you_mean
 from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
 from aotbuild.worker.deferred import structure_of
@@ -56,8 +57,8 @@ def given_leaves(jitted: Jitted) -> dict[int, Any]:
 def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:
     """Return a leaf as the function takes it: the given array, or a seeded one."""
     array = given[leaf] if leaf in given else seeded(leaf, aval)
-    if aval.dtype in KEYS:
-        return jax.random.wrap_key_data(array, impl=KEYS[aval.dtype][0])
+    if key := DTYPES[aval.dtype].key:
+        return jax.random.wrap_key_data(array, impl=key)
     return array
 
 
@@ -178,7 +179,7 @@ def _as_argument(aval: Aval, value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
     if dtype is not None and is_key_dtype(dtype):
         return as_numpy(value) if str(dtype) == aval.dtype else None
-    if aval.dtype in KEYS:
+    if DTYPES[aval.dtype].key:
         return None
     if type(value) in _SCALARS:
         wanted = jax.numpy.dtype(aval.dtype)
