@@ -15,7 +15,6 @@ class Dtype:
     Attributes:
         name: The long name, as numpy and ml_dtypes print it.
         short: The name in avals, as in `jax.core.ShapedArray.str_short`.
-        hlo: The name in HLO (xla/primitive_util.cc).
         bits: The size of an element in XLA's arrays.
         narrowed: What jax makes of it without `jax_enable_x64`; empty where it stays as it is.
         significand: Bits of the significand of a float, the leading one included.
@@ -32,7 +31,6 @@ class Dtype:
 
     name: str
     short: str
-    hlo: str
     bits: int
     narrowed: str = ""
     significand: int = 0
@@ -51,37 +49,37 @@ _HALVES = (-1.5, -0.5, 0.5, 1.5)
 # Read in jax._src.dtypes of jax 0.10.2 and 0.12.0.1. The tolerances of narrow floats are a little
 # more than the distance between two neighbors.
 _TABLE = (
-    Dtype("bool", "bool", "pred", 8, seeds=(0, 1), tensor="BOOL"),
-    Dtype("int2", "i2", "s2", 2, seeds=(0, 1)),
-    Dtype("int4", "i4", "s4", 4),
-    Dtype("int8", "i8", "s8", 8, tensor="I8"),
-    Dtype("int16", "i16", "s16", 16, tensor="I16"),
-    Dtype("int32", "i32", "s32", 32, tensor="I32"),
-    Dtype("int64", "i64", "s64", 64, "int32", tensor="I64"),
-    Dtype("uint2", "u2", "u2", 2, seeds=(0, 1, 2, 3)),
-    Dtype("uint4", "u4", "u4", 4),
-    Dtype("uint8", "u8", "u8", 8, tensor="U8"),
-    Dtype("uint16", "u16", "u16", 16, tensor="U16"),
-    Dtype("uint32", "u32", "u32", 32, tensor="U32"),
-    Dtype("uint64", "u64", "u64", 64, "uint32", tensor="U64"),
-    Dtype("float16", "f16", "f16", 16, "", 11, 65504.0, 2e-2, 5e-2, tensor="F16"),
-    Dtype("float32", "f32", "f32", 32, "", 24, 3.4028235677973366e38, 1e-4, 2e-2, tensor="F32"),
-    Dtype("float64", "f64", "f64", 64, "float32", 53, None, 1e-9, 1e-7, tensor="F64"),
-    Dtype("bfloat16", "bf16", "bf16", 16, "", 8, None, 2e-2, 5e-2),
-    Dtype("float8_e3m4", "f8_e3m4", "f8e3m4", 8, "", 5, None, 0.1, 0.1),
-    Dtype("float8_e4m3", "f8_e4m3", "f8e4m3", 8, "", 4, None, 0.2, 0.2),
-    Dtype("float8_e4m3b11fnuz", "f8_e4m3b11fnuz", "f8e4m3b11fnuz", 8, "", 4, None, 0.2, 0.2),
-    Dtype("float8_e4m3fn", "f8_e4m3fn", "f8e4m3fn", 8, "", 4, None, 0.2, 0.2),
-    Dtype("float8_e4m3fnuz", "f8_e4m3fnuz", "f8e4m3fnuz", 8, "", 4, None, 0.2, 0.2),
-    Dtype("float8_e5m2", "f8_e5m2", "f8e5m2", 8, "", 3, None, 0.3, 0.3),
-    Dtype("float8_e5m2fnuz", "f8_e5m2fnuz", "f8e5m2fnuz", 8, "", 3, None, 0.3, 0.3),
-    Dtype("float8_e8m0fnu", "f8_e8m0fnu", "f8e8m0fnu", 8, "", 0, None, 0.5, 0.5, _POWERS),
-    Dtype("float4_e2m1fn", "f4_e2m1fn", "f4e2m1fn", 4, "", 0, None, 0.6, 0.6, _HALVES),
-    Dtype("complex64", "c64", "c64", 64, "", 0, None, 1e-4, 2e-2, parts="float32"),
-    Dtype("complex128", "c128", "c128", 128, "complex64", 0, None, 1e-9, 1e-7, parts="float64"),
-    Dtype("key<fry>", "key<fry>", "u32", 32, key="threefry2x32", words=2),
-    Dtype("key<rbg>", "key<rbg>", "u32", 32, key="rbg", words=4),
-    Dtype("key<urbg>", "key<urbg>", "u32", 32, key="unsafe_rbg", words=4),
+    Dtype("bool", "bool", 8, seeds=(0, 1), tensor="BOOL"),
+    Dtype("int2", "i2", 2, seeds=(0, 1)),
+    Dtype("int4", "i4", 4),
+    Dtype("int8", "i8", 8, tensor="I8"),
+    Dtype("int16", "i16", 16, tensor="I16"),
+    Dtype("int32", "i32", 32, tensor="I32"),
+    Dtype("int64", "i64", 64, "int32", tensor="I64"),
+    Dtype("uint2", "u2", 2, seeds=(0, 1, 2, 3)),
+    Dtype("uint4", "u4", 4),
+    Dtype("uint8", "u8", 8, tensor="U8"),
+    Dtype("uint16", "u16", 16, tensor="U16"),
+    Dtype("uint32", "u32", 32, tensor="U32"),
+    Dtype("uint64", "u64", 64, "uint32", tensor="U64"),
+    Dtype("float16", "f16", 16, "", 11, 65504.0, 2e-2, 5e-2, tensor="F16"),
+    Dtype("float32", "f32", 32, "", 24, 3.4028235677973366e38, 1e-4, 2e-2, tensor="F32"),
+    Dtype("float64", "f64", 64, "float32", 53, None, 1e-9, 1e-7, tensor="F64"),
+    Dtype("bfloat16", "bf16", 16, "", 8, None, 2e-2, 5e-2),
+    Dtype("float8_e3m4", "f8_e3m4", 8, "", 5, None, 0.1, 0.1),
+    Dtype("float8_e4m3", "f8_e4m3", 8, "", 4, None, 0.2, 0.2),
+    Dtype("float8_e4m3b11fnuz", "f8_e4m3b11fnuz", 8, "", 4, None, 0.2, 0.2),
+    Dtype("float8_e4m3fn", "f8_e4m3fn", 8, "", 4, None, 0.2, 0.2),
+    Dtype("float8_e4m3fnuz", "f8_e4m3fnuz", 8, "", 4, None, 0.2, 0.2),
+    Dtype("float8_e5m2", "f8_e5m2", 8, "", 3, None, 0.3, 0.3),
+    Dtype("float8_e5m2fnuz", "f8_e5m2fnuz", 8, "", 3, None, 0.3, 0.3),
+    Dtype("float8_e8m0fnu", "f8_e8m0fnu", 8, "", 0, None, 0.5, 0.5, _POWERS),
+    Dtype("float4_e2m1fn", "f4_e2m1fn", 4, "", 0, None, 0.6, 0.6, _HALVES),
+    Dtype("complex64", "c64", 64, "", 0, None, 1e-4, 2e-2, parts="float32"),
+    Dtype("complex128", "c128", 128, "complex64", 0, None, 1e-9, 1e-7, parts="float64"),
+    Dtype("key<fry>", "key<fry>", 32, key="threefry2x32", words=2),
+    Dtype("key<rbg>", "key<rbg>", 32, key="rbg", words=4),
+    Dtype("key<urbg>", "key<urbg>", 32, key="unsafe_rbg", words=4),
 )  # fmt: skip
 # By their long names, and by their short ones.
 DTYPES = {dtype.name: dtype for dtype in _TABLE}

@@ -218,7 +218,7 @@ def _found(name: str) -> Any:
 def _imported(name: str, find: Callable[[str], Any] = _found) -> Any:
     found = find(name)
     if found is None:
-        msg = f"{name} is not imported; import it before, or name a tree that has it under returns:"
+        msg = f"{name} is not imported; import it before"
         raise ValueError(msg)
     return found
 

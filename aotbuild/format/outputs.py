@@ -1,8 +1,7 @@
 """Output trees: a description from which another process can rebuild the tree.
 
 A node is rebuilt from its type and its static data where that can be decoded. Other static data
-comes from where the same data is in both processes: from the inputs of the call, or from the tree
-that the manifest names under `returns:`.
+comes from where the same data is in both processes: from the inputs of the call.
 """
 
 from __future__ import annotations
@@ -31,11 +30,10 @@ _WORDS = {"static": "static leaf", "dict": "dict"}
 _DATA = {"node": 2, "static": 1, "dict": 1}
 
 
-def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = None) -> Tree:
+def describe_output(treedef: TreeDef, inputs: TreeDef) -> Tree:
     """Return the description of an output tree that `restore` can rebuild.
 
-    `returned` describes the tree that the manifest names under `returns:`. TreeRefused has the type
-    and path of a node that has data from nowhere.
+    TreeRefused has the type and path of a node that has data from nowhere.
     """
     # Compared in this process only, so that data that is ignored can be passed on, too.
     describe = Describer(local=True).describe
@@ -45,8 +43,6 @@ def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = N
     for path, tree in given:
         trees.setdefault(canonical_json(tree), ["input", path])
         heads.setdefault(_head(tree), ["like_input", path])
-    for path, tree in _nodes(returned or LEAF):
-        heads.setdefault(_head(tree), ["returns", path])
     return _refer(describe(treedef), trees, heads, (), ())
 
 
@@ -70,9 +66,7 @@ def _refer(
         what = f"its static data holds {what_is_opaque(data, *nodes)}"
         reason = what if importable else "no name leads to this type, which a function made"
         name = type_words(tree[1]) if named else _WORDS[tree[0]]
-        raise TreeRefused(
-            path, name, f"{reason}, and neither an argument nor returns: has the same"
-        )
+        raise TreeRefused(path, name, f"{reason}, and no argument has the same")
     below = enumerate(children)
     return [*head, *(_refer(child, trees, heads, (*path, i), nodes) for i, child in below)]
 

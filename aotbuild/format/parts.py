@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import enum
 import functools
+import sys
 import types
 import weakref
 from _thread import RLock, allocate_lock
@@ -129,6 +130,21 @@ def _partial(value: functools.partial[Any]) -> Parts:
     return "partial", len(value.args), [*parts, *state]
 
 
+def _plain_object(value: object) -> Parts:
+    """Return the variable of a module that holds an `object()`: nothing else tells it from another.
+
+    NotEncodable if no imported module has it.
+    """
+    for name, module in sorted(sys.modules.items()):
+        if isinstance(module, types.ModuleType):
+            variables = types.ModuleType.__getattribute__(module, "__dict__")
+            for variable, held in [*variables.items()]:
+                if held is value:
+                    return "name", f"{name}:{variable}", []
+    msg = "an object() that no module has in a variable, so nothing tells it from another one"
+    raise NotEncodable(msg)
+
+
 def _enum(value: enum.Enum) -> Parts:
     return "enum", value.name, [("(type)", type(value))]
 
@@ -208,6 +224,7 @@ _BY_TYPE: dict[type, Callable[[Any], Parts]] = {
     types.MappingProxyType: _mapping("mappingproxy"),
     bytes: lambda value: ("bytes", value.hex(), []),
     complex: lambda value: ("complex", encode(value), []),
+    object: _plain_object,
     staticmethod: _wrapped,
     classmethod: _wrapped,
     property: _property,

@@ -97,24 +97,12 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Returned:
-    """The tree that the manifest names under `returns:`; a load imports it.
-
-    `like` is its `module:attr`, or that of a function that is called with `values`, which are
-    encoded. `tree` is the SHA-256 of its description.
-    """
-
-    like: str
-    values: tuple[tuple[str, Any], ...]
-    tree: str
-
-
-@dataclass(frozen=True)
 class Template:
     """A tree that the manifest names under `like:`, whose static data a call is compared with.
 
-    `like` and `values` are as of `Returned`. `root` are the child indices that lead to its place in
-    `(args, kwargs)`. See `format.references`.
+    `like` is its `module:attr`, or that of a function that is called with `values`, which are
+    encoded. `root` are the child indices that lead to its place in `(args, kwargs)`. See
+    `format.references`.
     """
 
     like: str
@@ -169,7 +157,6 @@ class Calling:
     out_specs: tuple[PartitionSpec, ...]
     out_tree: Tree
     mesh: tuple[tuple[str, int], ...] = ()
-    returned: Returned | None = None
     explicit_axes: tuple[str, ...] = ()
     callbacks: tuple[HostCallback, ...] = ()
     tokens: tuple[str, ...] = ()

@@ -26,7 +26,6 @@ from aotbuild.format.record import (
     PartitionSpec,
     Record,
     Requirements,
-    Returned,
     Template,
 )
 from aotbuild.format.signature import Signature
@@ -149,7 +148,6 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "out_tree": calling.out_tree,
         "mesh": [list(axis) for axis in calling.mesh],
         **({"constant_names": names} if any(names) else {}),
-        **({"returned": _returned_to_json(calling.returned)} if calling.returned else {}),
         **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
         **(
             {"callbacks": list(map(_callback_to_json, calling.callbacks))}
@@ -176,7 +174,6 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         out_specs=specs_from_json(data["out_specs"]),
         out_tree=data["out_tree"],
         mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
-        returned=optional(_returned_from_json, data.get("returned")),
         explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
         callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
         tokens=tuple(map(text, data.get("tokens", ()))),
@@ -215,11 +212,6 @@ def _callback_from_json(data: dict[str, Any]) -> HostCallback:
     )
 
 
-def _returned_to_json(returned: Returned) -> dict[str, Any]:
-    values = [list(item) for item in returned.values]
-    return {"like": returned.like, "values": values, "tree": returned.tree}
-
-
 def _template_to_json(template: Template) -> dict[str, Any]:
     values = [list(item) for item in template.values]
     return {"like": template.like, "values": values, "root": list(template.root)}
@@ -228,11 +220,6 @@ def _template_to_json(template: Template) -> dict[str, Any]:
 def _template_from_json(data: dict[str, Any]) -> Template:
     values = tuple((text(name), value) for name, value in data["values"])
     return Template(text(data["like"]), values, tuple(map(whole, data["root"])))
-
-
-def _returned_from_json(data: dict[str, Any]) -> Returned:
-    values = tuple((text(name), value) for name, value in data["values"])
-    return Returned(text(data["like"]), values, text(data["tree"]))
 
 
 def golden_to_json(golden: Golden | None) -> dict[str, Any] | None:

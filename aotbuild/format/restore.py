@@ -77,14 +77,13 @@ def restore(
     tree: Tree,
     maker: Maker,
     inputs: Any = None,
-    returned: Any = None,
     at: tuple[int, ...] = (),
 ) -> Any:
     """Return the treedef of a description; NotRestored if a node of it cannot be made.
 
-    `inputs` is the treedef of the call's (args, kwargs), for the descriptions of outputs, and
-    `returned` that of the tree under `returns:`. LookupError for a node that they do not have.
-    `at` are the JSON indices that lead to the description.
+    `inputs` is the treedef of the call's (args, kwargs), for the descriptions of outputs;
+    LookupError for a node that it does not have. `at` are the JSON indices that lead to the
+    description.
     """
     if tree == LEAF:
         return maker.make_treedef(None, ())
@@ -92,10 +91,8 @@ def restore(
         return subtree(inputs, tree[1])
     try:
         # Before the children: their data may name constants of what this type imports.
-        if tree[0] in REFERENCES:
-            node_data = _data_at(inputs if tree[0] == "like_input" else returned, tree[1])
-        else:
-            node_data = _node_data(tree, maker)
+        is_reference = tree[0] in REFERENCES
+        node_data = _data_at(inputs, tree[1]) if is_reference else _node_data(tree, maker)
         _check_count(tree, *node_data)
     except NotRestored as err:
         err.at = err.at or at
@@ -106,7 +103,7 @@ def restore(
         raise _failed(err, tree, at) from err
     head = HEADS[tree[0]]
     children = [
-        restore(child, maker, inputs, returned, (*at, head + index))
+        restore(child, maker, inputs, (*at, head + index))
         for index, child in enumerate(children_of(tree))
     ]
     try:

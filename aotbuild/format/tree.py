@@ -21,8 +21,6 @@ In the description of an output (`format.outputs`), a node may get what no data 
 ==============================================  ================================================
 `["input", [index…]]`                           that subtree of `(args, kwargs)`
 `["like_input", [index…], child…]`              the type and static data of that node there
-`["returns", [index…], child…]`                 the type and static data of that node of the tree
-                                                that the manifest names (`record.Returned`)
 ==============================================  ================================================
 """
 
@@ -59,11 +57,10 @@ HEADS = {
     "argument": 2,
     "input": 2,
     "like_input": 2,
-    "returns": 2,
 }
 # The kinds that are a `Marker`, and those of output descriptions only.
 MARKERS = ("static", "shared", "argument")
-REFERENCES = ("input", "like_input", "returns")
+REFERENCES = ("input", "like_input")
 DEEPEST = 200
 
 
@@ -279,11 +276,6 @@ def type_words(found: Any) -> str:
 def digest(tree: Tree) -> str:
     """Return the SHA-256 of a description."""
     return sha256_hex(canonical_json(tree))
-
-
-def needs_returned(tree: Tree) -> bool:
-    """Return whether an output tree has a node of the tree under the manifest's `returns:`."""
-    return tree[0] == "returns" or any(map(needs_returned, children_of(tree)))
 
 
 def leaf_count(tree: Tree) -> int:

@@ -12,7 +12,7 @@ from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.function import SIGNATURE_OPTIONS
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, dotted, key_mark, walk
-from aotbuild.manifest.signatures import MAX_SIGNATURES, static_names
+from aotbuild.manifest.signatures import MAX_SIGNATURES
 from aotbuild.platforms.building import Description, Request
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")
@@ -173,23 +173,6 @@ def _arguments_listed(declared: Declaration, option: str, listed: tuple[str, ...
         seen.add(name)
 
 
-def _returned(declared: Declaration, _: object) -> Found:
-    returned = declared.model.returns
-    if returned is None:
-        return
-    known = {"dims": declared.model.dim_names, "static": static_names(declared)}
-    kinds = {"dims": "dim", "static": "static argument"}
-    for option, names in (("dims", returned.dims), ("static", returned.static)):
-        for index, name in enumerate(names):
-            at, steps = declared.at("returns", option, index), ("returns", option)
-            if name not in known[option]:
-                listed = ", ".join(known[option])
-                hint = did_you_mean(name, known[option]) or f"; known: {listed or 'none'}"
-                yield at, steps, f"unknown {kinds[option]} {quote(name)}{hint}"
-            elif name in names[:index]:
-                yield at, steps, f"{quote(name)} is listed twice"
-
-
 def _sharded(declared: Declaration, _: object) -> Found:
     node = declared.node("in_shardings") or declared.entry
     for name in declared.model.in_shardings:
@@ -293,10 +276,7 @@ NO_PORTABLE = "only the portable artifact uses this; add the target portable, or
 Check = Callable[[Declaration, tuple[Request, ...]], Found]
 _ARGUMENTS = ("args", "kwargs")
 Checks = tuple[tuple[Check, tuple[str, ...]], ...]
-_OF_SIGNATURE: Checks = (
-    (_repeated_names, _ARGUMENTS),
-    (_returned, ("dims", "static", "returns")),
-)
+_OF_SIGNATURE: Checks = ((_repeated_names, _ARGUMENTS),)
 _OF_FUNCTION: Checks = (
     (_name, ()),
     (_signatures_alone, ("signatures",)),

@@ -168,18 +168,6 @@ class Verify(Model):
     )
 
 
-class Returned(Model):
-    """A tree with the static data of results that is in no argument, and that no data can hold."""
-
-    like: Annotated[str, AfterValidator(names.call_reference)] = Field(
-        description="module:attr of the tree, or of a function that returns it"
-    )
-    dims: Many[Name] = Field(default=(), description="Dims that the function gets by keyword")
-    static: Many[Name] = Field(
-        default=(), description="Static arguments that the function gets by keyword"
-    )
-
-
 class SignatureSpec(Model):
     """What makes signatures: the arguments, with every size and static value they are called with.
 
@@ -251,9 +239,6 @@ class Options(Model):
     )
     out_shardings: ShardingValue = Field(
         default=None, description="Sharding of the result, or a tree prefix of shardings"
-    )
-    returns: Returned | None = Field(
-        default=None, description="A tree that has the static data of the result's nodes"
     )
     compiler_options: dict[str, OptionValue] = Field(default={}, description="XLA compiler options")
     config: dict[Annotated[str, AfterValidator(names.config_name)], ScalarValue] = Field(
@@ -364,8 +349,8 @@ class Function(SignatureSpec, Options):
         trees = (name for spec in specs for name in imported_names(spec))
         shardings = (*self.in_shardings.values(), self.out_shardings)
         placed = (name for sharding in shardings for name in likes(sharding))
-        others = (self.returns.like if self.returns else None, self.verify.inputs)
-        return tuple(dict.fromkeys((self.call, *trees, *placed, *filter(None, others))))
+        inputs = (self.verify.inputs,) if self.verify.inputs else ()
+        return tuple(dict.fromkeys((self.call, *trees, *placed, *inputs)))
 
     @property
     def out_shardings_given(self) -> bool:

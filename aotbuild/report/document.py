@@ -25,7 +25,6 @@ from aotbuild.report.facts import (
     compared_places,
     constant_names,
     constants,
-    returned_names,
     stored_twice,
     targets,
     total_size,
@@ -247,7 +246,6 @@ def _signature(signature: SignatureFacts) -> dict[str, Any]:
             for name, aval in zip(signature.output_names, signature.outputs, strict=False)
         ],
         "statics": {str(name): plain(value) for name, value in signature.statics},
-        "returns": next(iter(returned_names([signature])), None),
         "executables": [_executable(record) for record in signature.records],
     }
 

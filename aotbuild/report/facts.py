@@ -223,13 +223,6 @@ def _record_order(record: Record) -> tuple[Any, ...]:
     return target_order(record.target), natural(record.requires.jaxlib or "")
 
 
-def returned_names(signatures: Iterable[SignatureFacts]) -> tuple[str, ...]:
-    """Return the trees that a load imports for results, as `module:attr` (`returns:`)."""
-    records = (record for signature in signatures for record in signature.records)
-    found = (r.calling.returned.like for r in records if r.calling.returned)
-    return tuple(dict.fromkeys(found))
-
-
 def compared_places(function: Function) -> list[dict[str, str]]:
     """Return the places of static data that is compared with a template's, with `module:attr`."""
     return [{"place": place, "like": like} for place, *_, like in function.references]

@@ -24,7 +24,6 @@ from aotbuild.report.facts import (
     constants,
     distinct,
     jaxlibs,
-    returned_names,
     settings,
     short_label,
     stored_twice,
@@ -121,8 +120,6 @@ def function_line(facts: FunctionFacts) -> str:
     pairs = compared_places(facts.function)
     compared = [f"{pair['place']} with that of {pair['like']}" for pair in pairs]
     tail += f"  compares {', '.join(compared)}" if compared else ""
-    returned = returned_names(facts.signatures)
-    tail += f"  returns nodes like {', '.join(returned)}" if returned else ""
     return shown(f"{facts.name} = {call_text(facts.function)}{tail}")
 
 

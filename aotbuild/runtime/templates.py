@@ -1,7 +1,7 @@
 """Trees that the manifest names, imported or made by a call where a first call needs them.
 
-That is for results whose static data is there only (`returns:`), and for arguments whose static
-data is compared with theirs (`like:`, `format.references`). Nothing is traced.
+The static data of arguments is compared with theirs (`like:`, `format.references`). Nothing is
+traced.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.canonical import canonical_json
-from aotbuild.format.record import Record, Returned, Template
+from aotbuild.format.record import Record, Template
 from aotbuild.format.references import NotThere, difference
-from aotbuild.format.tree import describe, digest, is_below
-from aotbuild.format.values import cut, decode
+from aotbuild.format.tree import is_below
+from aotbuild.format.values import decode
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.imports import import_named, outside_traces
 
@@ -24,22 +24,6 @@ if TYPE_CHECKING:
 _LONGEST = 500
 # By how a record names them: each function is called once.
 _TREES: dict[tuple[bool, bytes], Any] = {}
-# Those under `returns:` that were compared with the tree of the build.
-_RETURNED: set[tuple[bool, bytes, str]] = set()
-
-
-def returned_tree(returned: Returned, trees: Trees) -> Any:
-    """Return the treedef under `returns:`; AotbuildError unless it is the one of the build."""
-    key = (*_key(returned, trees), returned.tree)
-    try:
-        treedef = _tree(returned, trees)
-        is_same = key in _RETURNED or digest(describe(treedef)) == returned.tree
-    except Exception as err:  # the user's function may raise anything
-        raise _other_tree(returned, f"{type(err).__name__}: {err}") from err
-    if not is_same:
-        raise _other_tree(returned, cut(str(treedef), _LONGEST))
-    _RETURNED.add(key)
-    return treedef
 
 
 def differences(call: Call, record: Record, trees: Trees) -> list[str]:
@@ -65,11 +49,11 @@ def _differences(call: Call, record: Record, trees: Trees) -> Iterator[str]:
             yield f"{place}: compared with that of {like}: {reason}"
 
 
-def _key(named: Returned | Template, trees: Trees) -> tuple[bool, bytes]:
+def _key(named: Template, trees: Trees) -> tuple[bool, bytes]:
     return trees.nodes is None, canonical_json([named.like, [list(item) for item in named.values]])
 
 
-def _tree(named: Returned | Template, trees: Trees) -> Any:
+def _tree(named: Template, trees: Trees) -> Any:
     """Return the treedef; raises whatever importing and calling the user's code raises."""
     key = _key(named, trees)
     if key not in _TREES:
@@ -84,12 +68,10 @@ def _tree(named: Returned | Template, trees: Trees) -> Any:
     return _TREES[key]
 
 
-def _other_tree(named: Returned | Template, found: str) -> AotbuildError:
-    option, use = "returns:", "has static data of results"
-    if isinstance(named, Template):
-        option, use = "like:", "has static data that arguments are compared with"
+def _other_tree(named: Template, found: str) -> AotbuildError:
     return AotbuildError(
-        f"{named.like}, which the manifest names under {option}, {use}\n"
+        f"{named.like}, which the manifest names under like:, has static data that arguments are "
+        "compared with\n"
         f"  expected the tree that it was when the package was built\n  found    {found}\n"
         "Install the package that defines it, in the version of the build, or build again."
     )

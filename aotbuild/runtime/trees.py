@@ -15,7 +15,7 @@ from aotbuild.errors import (
     SignatureMismatch,
 )
 from aotbuild.format.aval import NotAnArray
-from aotbuild.format.record import Record, Returned
+from aotbuild.format.record import Record
 from aotbuild.format.signature import Signature
 from aotbuild.format.tree import LEAF, Describer, Marker, StaticValue, Tree, TreeRefused
 from aotbuild.format.values import cut
@@ -82,8 +82,7 @@ def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
     """Return the treedef of a record's outputs; `inputs` is the treedef of the call."""
     calling = record.calling
     place = f"{record}: calling.out_tree"
-    returned = _returned_tree(calling.returned, trees) if calling.returned else None
-    treedef = restore(calling.out_tree, inputs, trees, returned, place)
+    treedef = restore(calling.out_tree, inputs, trees, place)
     count = len(calling.outputs)
     if count and treedef.num_leaves != count:
         msg = f"{record}: {count} outputs do not fit {treedef}; rebuild the wheel"
@@ -101,13 +100,6 @@ def not_made(record: Record, error: BaseException) -> AotbuildError:
         "the wheel."
     )
     return AotbuildError(msg)
-
-
-def _returned_tree(returned: Returned, trees: Trees) -> Any:
-    # A late import, here and in `differences`: few functions need such trees.
-    from aotbuild.runtime.templates import returned_tree
-
-    return returned_tree(returned, trees)
 
 
 def differences(call: Call, record: Record, trees: Trees) -> list[str]:
@@ -132,13 +124,11 @@ def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
     return treedef if is_same else make_treedef(data, made)
 
 
-def restore(
-    tree: Tree, inputs: Any, trees: Trees, returned: Any = None, place: str = "signature.tree"
-) -> Any:
+def restore(tree: Tree, inputs: Any, trees: Trees, place: str = "signature.tree") -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
-    `returned` is that of the tree that the manifest names under `returns:`. `place` says what it
-    describes. AotbuildError if a type in the tree cannot be imported or is not a pytree,
+    `place` says what it describes. AotbuildError if a type in the tree cannot be imported or is not
+    a pytree,
     InvalidIndex if no tree is described so.
     """
     if tree == LEAF:
@@ -151,7 +141,7 @@ def restore(
 
     maker = Maker(trees.make_treedef, import_named, trees.nodes, find_object)
     try:
-        return restore_tree(tree, maker, inputs, returned)
+        return restore_tree(tree, maker, inputs)
     except Impossible as err:
         at = f"{place}{''.join(f'[{index}]' for index in err.at)}"
         raise InvalidIndex(at, err.expected, f"{err.found} ({err.node})") from err

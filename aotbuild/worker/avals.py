@@ -12,9 +12,8 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
 from aotbuild.format.dtypes import long_dtype
-from aotbuild.format.facts import Facts
 from aotbuild.format.outputs import describe_output
-from aotbuild.format.tree import Describer, Tree, TreeRefused, children_of
+from aotbuild.format.tree import Tree, TreeRefused
 from aotbuild.format.wrap import Wrap, is_marker
 from aotbuild.manifest import (
     ArgSpec,
@@ -28,7 +27,6 @@ from aotbuild.manifest import (
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import Deferred, structure_of
 from aotbuild.worker.like import Dims, like_tree
-from aotbuild.worker.returned import Reference, why_not
 
 
 def make_avals(
@@ -92,22 +90,17 @@ def as_numpy(array: Any) -> Any:
     return np.asarray(array)
 
 
-def describe_result(job: Job, result: Any, inputs: Any, reference: Reference | None) -> Tree:
-    """Return the description of a result.
-
-    Parts may refer to the inputs, `(args, kwargs)`, or to the tree under `returns:`.
-    """
-    structure, returned = structure_of(result), reference and reference.tree
+def describe_result(job: Job, result: Any, inputs: Any) -> Tree:
+    """Return the description of a result; parts may refer to the inputs, `(args, kwargs)`."""
     try:
-        return describe_output(structure, structure_of(inputs), returned)
+        return describe_output(structure_of(result), structure_of(inputs))
     except TreeRefused as err:
         what = _place(key_path(result, err.path), result)
-        about = f"\n{why_not(reference, *_node(structure, err.path))}" if reference else ""
         msg = (
-            f"{job.call} {what.format(err.node)}: {err.reason}{about}\n"
+            f"{job.call} {what.format(err.node)}: {err.reason}\n"
             "Return standard containers, namedtuples, registered dataclasses with plain static "
-            "fields, or static data of an argument; or name a tree that has the same static data "
-            "under returns: {like: module:attr}."
+            "fields, or static data of an argument; such as the arrays alone, around which the "
+            "caller makes the object again."
         )
         raise TraceRefused(msg) from err
 
@@ -121,15 +114,6 @@ def _place(path: tuple[Any, ...], result: Any) -> str:
     if first.idx == 0:
         return f"returns a {{}} at result{_shown(below)}"
     return f"puts a {{}} into an argument, at {_shown(below[2:] if first.idx > 1 else below)}"
-
-
-def _node(structure: Any, path: tuple[int, ...]) -> tuple[Tree, tuple[Facts, ...]]:
-    """Return the description of the node at these child indices, and facts about the whole."""
-    describer = Describer(local=True)
-    tree = describer.describe(structure)
-    for index in path:
-        tree = children_of(tree)[index]
-    return tree, describer.facts()
 
 
 def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:

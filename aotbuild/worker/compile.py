@@ -200,7 +200,6 @@ class NativeCompiler:
                 outputs=tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
                 out_specs=specs_from_json(facts["out_specs"]),
                 out_tree=traced.out_tree,
-                returned=traced.returned,
                 templates=traced.templates,
                 mesh=tuple(traced.job.function.mesh.items()),
                 explicit_axes=traced.job.function.explicit_axes,

@@ -117,7 +117,6 @@ def _calling(traced: Traced) -> Calling:
         outputs=() if symbolic else tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
         out_specs=_all_given(traced.out_specs),
         out_tree=traced.out_tree,
-        returned=traced.returned,
         templates=traced.templates,
         mesh=tuple(traced.job.function.mesh.items()),
         explicit_axes=traced.job.function.explicit_axes,

@@ -16,7 +16,6 @@ from jax.sharding import AxisType, Mesh
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format.signature import Function, Signature
-from aotbuild.format.tree import needs_returned
 from aotbuild.platforms.building import compiler
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
@@ -27,7 +26,6 @@ from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.like import Dims
 from aotbuild.worker.nnx_call import is_module
-from aotbuild.worker.returned import find_reference
 from aotbuild.worker.shardings import specs_of_jit
 from aotbuild.worker.static_data import Described, describe_arguments, with_aliases
 from aotbuild.worker.traced import Traced
@@ -60,7 +58,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     job = jitted.job
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
-    reference = find_reference(job)
     jitted, traced = _trace_over_mesh(jitted)
     described = with_aliases(described, jitted.canonical)
     own = next(meshes(traced.jaxpr), None)
@@ -70,8 +67,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     result = result_tree(traced)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
     check_dtypes(job.call, outputs)
-    out_tree = describe_result(job, result, jitted.canonical, reference)
-    reference = reference if needs_returned(out_tree) else None
+    out_tree = describe_result(job, result, jitted.canonical)
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)
     again = find_again(
@@ -99,7 +95,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         outputs=tuple(out for _, out in outputs),
         out_paths=tuple(_out_path(path, after is result) for path, _ in outputs),
         out_tree=out_tree,
-        returned=reference.returned if reference else None,
         templates=described.templates,
         mesh=jitted.mesh,
         context=jitted.context,
@@ -107,7 +102,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
             *_wrap_notes(jitted),
             *_empty_notes(job, outputs, closed_jaxpr),
             *feedback_notes(job, arguments, after),
-            *(reference.notes if reference else ()),
         ),
         fed=passed_back(job, jitted.declared, after),
         again=tuple(again),

@@ -10,7 +10,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from aotbuild.build.jobs import Fed, Job
-from aotbuild.format.record import Calling, Returned, Template
+from aotbuild.format.record import Calling, Template
 from aotbuild.format.signature import Function, Signature
 from aotbuild.format.tree import Tree
 from aotbuild.worker.feedback import Again
@@ -44,7 +44,6 @@ class Traced:
     context: Mesh | None
     notes: tuple[str, ...] = ()
     fed: Fed | None = None
-    returned: Returned | None = None
     templates: tuple[Template, ...] = ()
     again: tuple[Again, ...] = ()
     own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())

@@ -109,12 +109,6 @@ READ: dict[str, tuple[str, Edit, Edit, str]] = {
         "the order of positional",
     ),
     "a wrap of the future": ("double", nothing, fields(wrap="os.system"), "'os.system' is not"),
-    "a function that is called at once": (
-        "double",
-        calling(returned={"like": "numpy:save", "values": [], "tree": "0" * 64}),
-        nothing,
-        "no part of the result is of numpy:save",
-    ),
     "a relative module": (
         "both",
         tree(["node", ".x:Y", None, "*", "*"]),
@@ -146,20 +140,6 @@ def test_a_policy_that_is_none(honest: Path, tmp_path: Path) -> None:
     ended = invoke("verify", place, "--no-run")
     assert ended.exit_code == RAN, ended.output
     assert "found 'evil'" in ended.output
-
-
-@pytest.mark.process
-def test_a_function_that_makes_a_result_is_not_called(honest: Path, tmp_path: Path) -> None:
-    written = tmp_path / "written.npy"
-    made = {
-        "like": "numpy:save",
-        "values": [["file", str(written)], ["arr", 1]],
-        "tree": "0" * 64,
-    }
-    edit = calling(returned=made, out_tree=["returns", [0], "*"])
-    ended = invoke("verify", lies.edited(honest, tmp_path, "double", edit))
-    assert "which calls numpy:save" in ended.output, ended.output
-    assert not written.exists()
 
 
 @pytest.mark.parametrize("name", ["both", "rows", "wide"])

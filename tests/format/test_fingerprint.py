@@ -168,7 +168,7 @@ def nested(depth: int) -> Any:
         (threading.local(), "a _thread._local keeps its state where it cannot be read"),
         (Awkward(), r"reading a .*Awkward raised RuntimeError: not now"),
         (nested(200), "nested too deep or is too large to compare"),
-        ([object() for _ in range(100_001)], "nested too deep or is too large to compare"),
+        ([[] for _ in range(100_001)], "nested too deep or is too large to compare"),
         (np.broadcast_to(np.zeros(1), 1 << 26), "an array of 512 MiB is too large to compare"),
     ],
     ids=["generator", "thread local", "raises", "deep", "many", "large"],
@@ -176,6 +176,15 @@ def nested(depth: int) -> Any:
 def test_what_cannot_be_read_is_refused(value: object, reason: str) -> None:
     with pytest.raises(NotEncodable, match=reason):
         digest(value)
+
+
+def test_plain_objects_are_told_apart_by_the_variables_of_modules() -> None:
+    for value in (object(), [object()], functools.partial(max, object())):
+        with pytest.raises(NotEncodable, match="nothing tells it from another one"):
+            digest(value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static_model, "OTHER", object(), raising=False)
+        assert digest(static_model.OTHER) != digest(static_model.SENTINEL)
 
 
 def test_a_tracer_is_refused() -> None:

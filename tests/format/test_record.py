@@ -27,52 +27,6 @@ def tree(value: Any) -> Edit:
 
 
 TWICE = ["tuple", ["tuple", "*"], ["dict", ["a", "a"], "*", "*"]]
-EQUAL = ["tuple", ["tuple"], ["dict", [1, True], "*", "*"]]
-UNSORTED = ["tuple", ["tuple"], ["dict", ["b", "a"], "*", "*"]]
-UNHASHABLE = ["tuple", ["tuple"], ["dict", [["a"], ["b"]], "*", "*"]]
-NO_TYPE = ["node", {"fingerprint": "a"}, None, "*", "*"]
-DEEP: Any = "*"
-for _ in range(300):
-    DEEP = ["list", DEEP]
-
-EDITS: dict[str, tuple[Edit, str]] = {
-    "tree kind": (tree(["tuple", ["zork"], ["dict", []]]), "'zork' is no kind of node"),
-    "tree shape": (tree(["list", "*", "*"]), r"not \(args, kwargs\)"),
-    "tree json": (tree(["tuple", 3, "*"]), "3 is no tree"),
-    "tree leaves": (tree(["tuple", ["tuple", "*"], ["dict", []]]), "1 leaves has 2 avals"),
-    "dict keys twice": (tree(TWICE), "a dict of 2 children"),
-    "dict keys equal": (tree(EQUAL), "equal keys"),
-    "dict keys unsorted": (tree(UNSORTED), "keys that jax did not sort"),
-    "dict keys unhashable": (tree(UNHASHABLE), "keys that jax did not sort"),
-    "no jaxlib": (lambda data: data["requires"].update(jaxlib=None), "that of one jaxlib"),
-    "result container": (calling(out_tree=["node", "builtins:list", None, "*"]), "a container"),
-    "result input": (calling(out_tree=["input", [0, 7]]), "an input that is not there"),
-    "result like": (calling(out_tree=["like_input", [0, 0], "*"]), "an input that is not there"),
-    "result named": (calling(out_tree=["returns", [0], "*"]), "that the record does not name"),
-    "result tail": (calling(out_tree=["input", [0, 0], "*"]), "has children of its own"),
-    "signature kind": (tree(["input", [0]]), "which only results have"),
-    "result path": (calling(out_tree=["input", [-1]]), "does not lead to a node"),
-    "result leaves": (calling(out_tree=["list", "*", "*"]), "2 leaves has 1 avals"),
-    "result deep": (calling(out_tree=DEEP), "deeper than"),
-    "result type without a name": (
-        calling(out_tree=["namedtuple", {"fingerprint": ["a", "0" * 32]}, "*"]),
-        "no name of a type",
-    ),
-    "argument type": (tree(["tuple", ["tuple", NO_TYPE], ["dict", []]]), "no name of a type"),
-    "result type": (calling(out_tree=["namedtuple", 3, "*"]), "no name of a type"),
-    "kept range": (calling(kept=[0, 3]), "not indices of 3 inputs"),
-    "kept twice": (calling(kept=[0, 0]), "not indices"),
-    "donated": (calling(donated=[2]), "donated"),
-    "mesh size": (calling(mesh=[["d", -2], ["a", -1], ["b", 1]]), "is none"),
-    "mesh devices": (calling(mesh=[["d", 4], ["a", 1], ["b", 1]]), "does not have 2 devices"),
-    "mesh axes": (calling(mesh=[["d", 2], ["d", 1]]), "is none"),
-    "specs count": (calling(in_specs=[[]]), "1 PartitionSpecs for 2 arrays"),
-    "specs rank": (calling(out_specs=[["d", None, None]]), "is no PartitionSpec"),
-    "specs axis": (calling(out_specs=[["z"]]), "is no PartitionSpec"),
-    "specs twice": (calling(out_specs=[["d", "d"]]), "is no PartitionSpec"),
-}
-
-
 CALLBACK = {
     "kind": "debug",
     "call": "pack.host:log",
@@ -96,19 +50,6 @@ def called_back(*calls: list[str], platform: str = "cpu", **changes: Any) -> Edi
     return edit
 
 
-EDITS |= {
-    "callback without its call": (called_back(), "1, and custom calls that say otherwise"),
-    "callback platform": (called_back(CALLS_PYTHON, platform="cuda"), "is not for cpu"),
-    "callback kind": (called_back(CALLS_PYTHON, kind="zork"), "a 'zork' of 'pack.host:log'"),
-    "callback name": (called_back(CALLS_PYTHON, call="os; x:y"), "a 'debug' of 'os; x:y' is none"),
-    "print name": (called_back(CALLS_PYTHON, kind="print"), "a 'print' of 'pack.host:log'"),
-    "callback tree": (called_back(CALLS_PYTHON, tree=["zork"]), "'zork' is no kind of node"),
-    "callback leaf": (called_back(CALLS_PYTHON, statics=[[2, 1]]), r"\[2\] are not indices"),
-    "callback value": (called_back(CALLS_PYTHON, statics=[[1, {"fn": 1}]]), "cannot be decoded"),
-    "tokens": (calling(tokens=["io", "io"]), "are not among debug, io"),
-}
-
-
 TEMPLATE = {"like": "pack.m:init", "values": [["n", 3]], "root": [0]}
 
 
@@ -119,21 +60,6 @@ def compared(*templates: dict[str, Any], like: str = "pack.m:init") -> Edit:
         data["calling"]["templates"] = list(templates)
 
     return edit
-
-
-EDITS |= {
-    "template missing": (
-        compared(),
-        r"\[0, 0\] is compared with pack.m:init, not with one of \[\]",
-    ),
-    "template elsewhere": (compared(TEMPLATE | {"root": [1]}), r"not with one of \[\]"),
-    "template twice": (compared(TEMPLATE, TEMPLATE), "not with one of"),
-    "template of another": (compared(TEMPLATE, like="pack.m:other"), "with pack.m:other, not with"),
-    "template unused": (compared(TEMPLATE, TEMPLATE | {"root": [1]}), "'pack.m:init' is none"),
-    "template name": (compared(TEMPLATE | {"like": "os; x:y"}, like="os; x:y"), "x:y' is none"),
-    "template value": (compared(TEMPLATE | {"values": [["n", {"name": "a:b"}]]}), "is none"),
-    "template alone": (calling(templates=[TEMPLATE]), "'pack.m:init' is none"),
-}
 
 
 @pytest.mark.parametrize("data", [{"ordered": []}, {"ordered": 3}, {"tuple": 3}, {}, [], 3])
@@ -183,10 +109,19 @@ def test_the_record_itself_is_read() -> None:
     assert record_from_json(record_to_json(make_record())) == make_record()
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_contradictions_are_refused(name: str) -> None:
-    edit, expected = EDITS[name]
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda data: data.pop("requires"),
+        lambda data: data.update(signature=[]),
+        lambda data: data["signature"].update(leaves=["f99[2]"]),
+        lambda data: data["calling"].update(donated=["0"]),
+        lambda data: data["calling"].update(outputs=3),
+        lambda data: data["requires"].update(devices=True),
+    ],
+)
+def test_other_types_are_refused(edit: Any) -> None:
     data = copy.deepcopy(record_to_json(make_record()))
     edit(data)
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(ValueError, match=r"not a record|expected|unknown dtype"):
         record_from_json(data)

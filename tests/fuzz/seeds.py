@@ -70,7 +70,7 @@ TREES: dict[str, Any] = {
     ],
     "marked": ["tuple", ["static", 1], ["shared", 0]],
     "named": ["namedtuple", "collections:Counter", "*"],
-    "data": ["node", "fractions:Fraction", {"numpy": ["f32", [1], "0000803f"]}, ["returns", [0]]],
+    "data": ["node", "fractions:Fraction", {"numpy": ["f32", [1], "0000803f"]}],
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.manifests import function, manifest, refused, refused_option, whole
 
 from aotbuild.manifest import PartitionSpec, ShardingLike, ShardingTree
-from aotbuild.manifest.function import Export, Returned
+from aotbuild.manifest.function import Export
 
 
 class TestDonateAndKeepUnused:
@@ -41,34 +41,6 @@ class TestFeedback:
             ("feedback: [x, x]", "feedback: 'x' is listed twice"),
             ("feedback: 0", 'feedback: expected text, found the number 0; quote it: "0"'),
             ("feedback: {x: 1}", "feedback: expected text, found a map"),
-        ],
-    )  # fmt: skip
-    def test_refused(self, options: str, message: str) -> None:
-        assert refused_option(options) == [message]
-
-
-class TestReturns:
-    def test_values(self) -> None:
-        entry = "call: m:f, args: [x: 'f32[n]'], dims: {n: 1}, static: {k: 1}, "
-        found = manifest("", f"{entry} returns: {{like: 'm:t', dims: [n], static: [k]}}")
-        assert found.functions["f"].returns == Returned(like="m:t", dims=("n",), static=("k",))
-        assert function("returns: {like: 'm:t'}").returns == Returned(like="m:t")
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ("returns: m:t", "returns: expected a map, found the text 'm:t'"),
-            ("returns: {}", ("returns: the key 'like' is missing (module:attr of the tree, or of a "
-             "function that returns it)")),
-            ("returns: {like: m.t}", ("returns.like: expected module:qualname, found 'm.t' "
-             "(did you mean 'm:t'?)")),
-            ("returns: {like: 'm:t', dim: []}", ("returns: unknown key 'dim' "
-             "(did you mean 'dims'?)")),
-            ("returns: {like: 'm:t', dims: [n]}", "returns.dims: unknown dim 'n'; known: none"),
-            ("returns: {like: 'm:t', static: [mod]}, static: {mode: 1}", ("returns.static: unknown "
-             "static argument 'mod' (did you mean 'mode'?)")),
-            ("returns: {like: 'm:t', static: [k, k]}, static: {k: 1}", ("returns.static: 'k' is "
-             "listed twice")),
         ],
     )  # fmt: skip
     def test_refused(self, options: str, message: str) -> None:

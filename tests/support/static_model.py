@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+SENTINEL = object()
+
 
 class Transform(NamedTuple):
     init: Callable[..., Any]
@@ -165,6 +167,6 @@ def values() -> dict[str, Any]:
         "module": np,
         "methods": ["a".join, dict.fromkeys, str.upper],
         "cached": functools.lru_cache(lambda x: x),
-        "sentinel": object(),
+        "sentinel": SENTINEL,
         "nothing": None,
     }

@@ -1,4 +1,5 @@
-from fields.analysis import temperature
+import coordax as cx
+from fields.analysis import latitude, longitude, temperature, time
 
 
 def weighted_mean(mean):
@@ -8,4 +9,4 @@ def weighted_mean(mean):
 def anomalies(anomalies):
     field = temperature()
     parts = anomalies(field)
-    return parts, anomalies(parts["deviation"])
+    return parts, anomalies(cx.wrap(parts["deviation"], time, latitude, longitude))

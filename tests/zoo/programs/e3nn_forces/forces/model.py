@@ -4,7 +4,6 @@ import e3nn_jax as e3nn
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax.training.train_state import TrainState
 
@@ -54,22 +53,17 @@ def make_params():
 
 
 def forces(params, features, positions, senders, receivers):
-    """Return energy and forces, as an e3nn array of vectors."""
+    """Return energy and forces."""
     energy, gradient = jax.value_and_grad(model.apply, argnums=2)(
         params, features, positions, senders, receivers
     )
-    return energy, e3nn.IrrepsArray("1o", -gradient)
-
-
-def example_forces():
-    # By numpy: this is called at run time, where jax would compile.
-    return np.zeros(()), e3nn.IrrepsArray("1o", np.zeros((6, 3)))
+    return energy, -gradient
 
 
 def train_step(state, features, positions, senders, receivers, wanted):
     def loss_fn(params):
         _, found = forces(params, features, positions, senders, receivers)
-        return jnp.mean((found.array - wanted) ** 2)
+        return jnp.mean((found - wanted) ** 2)
 
     loss, grads = jax.value_and_grad(loss_fn)(state.params)
     return state.apply_gradients(grads=grads), loss

@@ -1,10 +1,7 @@
 """A Llama-like decoder of penzai with named axes: logits, and one step with a key-value cache."""
 
-from collections import OrderedDict
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from penzai import pz
 from penzai.models.transformer.variants import llamalike_common
 
@@ -31,15 +28,10 @@ def make_frozen():
 
 
 def logits(model, tokens):
-    """Return named logits of tokens that are named `batch` and `seq`."""
-    return model(tokens, token_positions=pz.nx.arange("seq", tokens.named_shape["seq"]))
+    """Return the logits of tokens that are named `batch` and `seq`."""
+    found = model(tokens, token_positions=pz.nx.arange("seq", tokens.named_shape["seq"]))
+    return found.unwrap("batch", "seq", "vocabulary")
 
 
 def example_tokens(batch: int):
     return pz.nx.wrap(jnp.zeros((batch, 8), jnp.int32)).tag("batch", "seq")
-
-
-def example_logits(batch: int):
-    # By numpy, and not by `wrap`: this is called at run time, where jax would compile.
-    axes = OrderedDict(batch=batch, seq=8, vocabulary=64)
-    return pz.nx.NamedArray(axes, np.zeros((batch, 8, 64), np.float32))
