@@ -20,7 +20,6 @@ from aotbuild.runtime.numpy import private
 Where: TypeAlias = tuple[str, int] | None
 
 
-
 class DeviceArray:
     """An array that stays on its device between calls, as `place` and `keeping` return it.
 
