@@ -26,7 +26,6 @@ SECTIONS = {
     "Toolchains": ("toolchains",),
     "A function": ("functions",),
     "`pad`": ("functions", "pad"),
-    "`returns`": ("functions", "returns"),
     "`export`": ("functions", "export"),
     "Golden outputs": ("functions", "verify"),
     "Kept stages": ("keep",),
