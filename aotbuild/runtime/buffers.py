@@ -1,7 +1,7 @@
 """Buffers: files in memory, aligned so that XLA:CPU takes them without a copy. Imports no jax.
 
 Processes that map the same file share its memory. But a mapping is the file itself, so a later
-write to the file changes what is read here. `docs/explanation/threats.md` says when that matters;
+write to the file changes what is read here (docs/explanation/architecture.md, "Threats");
 `may_be_mapped` is the rule that follows from it.
 """
 

@@ -2,7 +2,7 @@
 
 None may end in a signal, a hang or a wrong number. What has fresh digests is consistent in itself,
 so that only a signature can catch it: with a key demanded all of it is refused, and what it does
-without one is counted, and named in docs/explanation/threats.md.
+without one is counted, and named in docs/explanation/architecture.md.
 """
 
 from __future__ import annotations
