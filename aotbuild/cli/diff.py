@@ -46,14 +46,14 @@ def diff(output: Output, old: str, new: str, exit_code: bool) -> int | None:
 
 
 def _facts(place: str) -> PackageFacts:
-    from aotbuild.report.document import check_digests, damages
     from aotbuild.report.facts import read_facts
+    from aotbuild.runtime.blobs import read_blob
     from aotbuild.runtime.locate import locate
 
     with closing(locate(place_of(place))) as source:
         facts = read_facts(source)
-        if bad := damages(check_digests(source, facts.blobs)):
-            raise bad[0]
+        for _, blob in sorted(facts.blobs.items()):  # what is damaged is not compared
+            read_blob(source, blob)
         return facts
 
 

@@ -33,7 +33,6 @@ from aotbuild.report.words import (
     memory_of_device,
     peak_memory,
     plain,
-    shown,
 )
 
 # Fields of `Changed.fields` that are numbers, in the order they are shown.
@@ -238,21 +237,6 @@ def _by_target(
     several = any(len({r.target for r in s.records}) < len(s.records) for s in (old, new))
     before, after = ({_name(r, several): r for r in s.records} for s in (old, new))
     return before, after
-
-
-def executable_names(facts: PackageFacts, other: PackageFacts) -> dict[tuple[str, ...], str]:
-    """Return the executables of a package by function, key and target: how people know them.
-
-    If one of the packages has a target for several versions of jaxlib, targets include the version.
-    """
-    every = [s.records for p in (facts, other) for f in p.functions for s in f.signatures]
-    several = any(len({r.target for r in records}) < len(records) for records in every)
-    return {
-        (function.name, signature.key, name): shown(f"{signature.label} for {name}")
-        for function in facts.functions
-        for signature in function.signatures
-        for name in (_name(record, several) for record in signature.records)
-    }
 
 
 def _name(record: Record, with_jaxlib: bool) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.errors import DamagedBlob
 from aotbuild.format.about import About
 from aotbuild.format.index import FORMAT, SOURCES
 from aotbuild.format.layout import HEADER_KEY, STAGES
@@ -37,44 +34,14 @@ from aotbuild.report.words import (
     plain,
     plural,
 )
-from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.source import Source
 
 # How the callback of jax.debug.print is named, which has no function of its own.
 PRINT = "jax.debug.print"
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
 
 
-@dataclass(frozen=True)
-class Checked:
-    """One blob that was read, and what is wrong with it, if anything."""
-
-    blob: Blob
-    damage: DamagedBlob | None = None
-
-
-def check_digests(source: Source, blobs: Mapping[str, Blob]) -> tuple[Checked, ...]:
-    """Read every blob of a package and compare its digest; return the results in order of path."""
-    return tuple(_check(source, blobs[path]) for path in sorted(blobs))
-
-
-def damages(checked: Iterable[Checked]) -> list[DamagedBlob]:
-    """Return the blobs that are damaged."""
-    return [item.damage for item in checked if item.damage is not None]
-
-
-def _check(source: Source, blob: Blob) -> Checked:
-    try:
-        read_blob(source, blob)
-    except DamagedBlob as err:
-        return Checked(blob, err)
-    return Checked(blob)
-
-
-def package_document(
-    facts: PackageFacts, checked: Sequence[Checked] | None = None
-) -> dict[str, Any]:
-    """Return all facts of a package; `checked` holds the results of reading its blobs."""
+def package_document(facts: PackageFacts) -> dict[str, Any]:
+    """Return all facts of a package."""
     names = constant_names(facts)
     return {
         **place_document(facts),
@@ -86,7 +53,6 @@ def package_document(
             {**_constant(constant), "executables": count, "names": names[constant.blob.path]}
             for constant, count in constants(facts)
         ],
-        "digests": None if checked is None else _digests(checked),
     }
 
 
@@ -325,12 +291,3 @@ def _coverage(facts: PackageFacts) -> dict[str, Any]:
         for signature in function.signatures
     ]
     return {"columns": names, "rows": rows}
-
-
-def _digests(checked: Sequence[Checked]) -> dict[str, Any]:
-    damaged = [
-        {"path": item.blob.path, "expected": item.damage.expected, "found": item.damage.found}
-        for item in checked
-        if item.damage is not None
-    ]
-    return {"checked": len(checked), "damaged": damaged}

@@ -268,11 +268,6 @@ def jaxlibs(facts: PackageFacts) -> list[str]:
     return sorted(map(shown, found), key=natural)
 
 
-def needed_blobs(records: Iterable[Record]) -> dict[str, Blob]:
-    """Return the blobs that records need to run, each once, by its path below `_aot/`."""
-    return {blob.path: blob for record in records for blob in record.needed_blobs()}
-
-
 def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
     """Return every hoisted constant once, the largest first, and how many executables use it."""
     found: dict[str, tuple[Constant, int]] = {}

@@ -26,11 +26,9 @@ from aotbuild.report.facts import (
 )
 from aotbuild.report.text import (
     LEFT_OUT_HEADERS,
-    MEASURED_HEADERS,
     avals_text,
     coverage_rows,
     left_out_rows,
-    measured_rows,
     setting_rows,
 )
 from aotbuild.report.words import (
@@ -71,7 +69,6 @@ def page_html(facts: PackageFacts) -> str:
         constants=list(constants(facts)),
         tables=[
             ("Left out: units that failed in the build", LEFT_OUT_HEADERS, left_out_rows(facts)),
-            ("Measured for startup: tuned", MEASURED_HEADERS, measured_rows(facts)),
             ("Toolchain and settings", ("setting", "value"), setting_rows(facts)),
         ],
         style=style,

@@ -11,7 +11,7 @@ from aotbuild.format.index import COMPANIONS
 from aotbuild.format.layout import HEADER_KEY, PART
 from aotbuild.format.left_out import LeftOut
 from aotbuild.format.record import Record
-from aotbuild.report.document import Checked, call_text, damages, needs, pad_text
+from aotbuild.report.document import call_text, needs, pad_text
 from aotbuild.report.facts import (
     CHOICES,
     FunctionFacts,
@@ -34,7 +34,6 @@ from aotbuild.report.words import (
     bytes_text,
     count_text,
     flops,
-    number,
     peak_text,
     plural,
     shown,
@@ -232,18 +231,6 @@ def total_lines(facts: PackageFacts) -> list[str]:
     return [line + (f", {bytes_text(saved)} saved by sharing equal blobs" if saved else "")]
 
 
-def digest_lines(checked: Sequence[Checked]) -> list[str]:
-    """Return the result of reading every blob."""
-    bad = damages(checked)
-    if not bad:
-        return [f"digests: {plural(len(checked), 'blob')} read, every byte as it was built"]
-    lines = [f"digests: {len(bad)} of {plural(len(checked), 'blob')} damaged"]
-    for item in bad:
-        lines += [f"  {shown(item.place)}", f"    expected {item.expected}"]
-        lines.append(f"    found    {shown(item.found)}")
-    return lines
-
-
 def _cells(record: Record) -> tuple[str, ...]:
     return (
         shown(str(record.target)),
@@ -285,37 +272,6 @@ def left_out_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
 
 def _with_jaxlib(unit: LeftOut) -> str:
     return f"{unit.target} with jaxlib {unit.jaxlib}" if unit.jaxlib else unit.target
-
-
-MEASURED_HEADERS = ("executable", "target", "set", "load ms", "first call ms", "later ms", "")
-_FIGURES = ("load_ms", "first_ms", "steady_ms")
-
-
-def measured_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
-    """Return a row for each set of options that was measured for an executable."""
-    return [
-        (shown(signature.label), shown(str(record.target)), *row)
-        for function in facts.functions
-        for signature in function.signatures
-        for record in signature.records
-        for row in _rows(record)
-    ]
-
-
-def _rows(record: Record) -> Iterator[tuple[str, ...]]:
-    startup = record.provenance.get("startup")
-    if not isinstance(startup, dict) or not isinstance(startup.get("measured"), list):
-        return
-    for item in startup["measured"]:
-        if isinstance(item, dict):
-            yield _row(item, kept=item.get("set") == startup.get("set"))
-
-
-def _row(item: dict[str, Any], *, kept: bool) -> tuple[str, ...]:
-    figures = (number(item.get(name)) for name in _FIGURES)
-    words = ("-" if figure is None else f"{figure:.3g}" for figure in figures)
-    mark = "kept" if kept else "dropped" if item.get("dropped") is True else ""
-    return (shown(item.get("set")), *words, mark)
 
 
 CHOICE_HEADERS = ("executable", "target", "tuned", "instructions")
