@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -17,13 +16,6 @@ from packaging.version import Version
 from aotbuild.errors import PlanError
 from aotbuild.format.toml_text import read_toml
 from aotbuild.toolchains.toolchain import plugins
-
-_SCHEMES = ("https", "file")
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-# Of git, by SHA-1 or SHA-256.
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-# Files that a message names, and characters of each.
-_SHOWN, _LONGEST = 5, 200
 
 
 @dataclass(frozen=True)
@@ -52,13 +44,12 @@ class Lock:
 def read_lock(text: str, place: str, python: str) -> Lock:
     """Read the text of a lock for a Python (`3.11`); PlanError says what is wrong with it.
 
-    No file in it may be another one tomorrow: each has a SHA-256, and comes by https or from here.
+    uv compares the files that it names with their digests when it installs them.
     """
     try:
         every = read_toml(text)["packages"]
         for package in every:
             list(_places(package))  # raises where they are malformed; `local_files` relies on it
-        unchecked = [problem for package in every for problem in _unchecked(package)]
         packages = [p for p in every if _applies(p, python)]
         versions = {str(canonicalize_name(p["name"])): str(p.get("version", "")) for p in packages}
         for name in ("jax", "jaxlib"):
@@ -68,14 +59,6 @@ def read_lock(text: str, place: str, python: str) -> Lock:
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as err:
         msg = f"{place}: not a lock of a toolchain ({type(err).__name__}: {err}); run aotbuild lock"
         raise PlanError(msg) from err
-    if unchecked:
-        shown = "".join(f"\n  {problem}" for problem in unchecked[:_SHOWN])
-        more = f"\n  and {len(unchecked) - _SHOWN} more" if len(unchecked) > _SHOWN else ""
-        msg = (
-            f"{place}: names what nobody can check{shown}{more}\n"
-            "Run aotbuild lock with a package index behind https, and commit what it writes."
-        )
-        raise PlanError(msg)
     if not platforms:
         machine = f"Python {python} on {platform.system()} {platform.machine()}"
         msg = f"{place}: has no wheel of jaxlib for {machine}; run aotbuild lock here"
@@ -109,26 +92,6 @@ def local_files(text: str) -> tuple[str, ...]:
     packages = read_toml(text).get("packages", [])
     found = (place for package in packages for place in _places(package))
     return tuple(dict.fromkeys(p for p in found if "://" not in p or p.startswith("file:")))
-
-
-def _unchecked(package: dict[str, Any]) -> Iterator[str]:
-    """Yield what of a package's files could be replaced without anybody seeing it."""
-    name, vcs = package["name"], package.get("vcs")
-    files = [*package.get("wheels", ()), *filter(None, map(package.get, ("sdist", "archive")))]
-    for file in files:
-        place = str(file.get("url") or file.get("path") or "a file without a place")
-        shown = f"{name}: {place if len(place) <= _LONGEST else place[:_LONGEST] + '…'}"
-        if "url" in file and urlsplit(str(file["url"])).scheme not in _SCHEMES:
-            yield f"{shown}: expected https or file"
-        if not _SHA256.fullmatch(str(file.get("hashes", {}).get("sha256", ""))):
-            yield f"{shown}: expected a sha256 among its hashes"
-    if vcs:
-        if "url" in vcs and urlsplit(str(vcs["url"])).scheme not in (*_SCHEMES, "ssh"):
-            yield f"{name}: {vcs['url']}: expected https, ssh or file"
-        if not _COMMIT.fullmatch(str(vcs.get("commit-id", ""))):
-            yield f"{name}: expected the id of a commit, found {vcs.get('commit-id')!r}"
-    elif not files and not package.get("directory"):
-        yield f"{name}: names no file"
 
 
 def _applies(package: dict[str, Any], python: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from aotbuild.errors import PlanError
 from aotbuild.format.files import open_regular
@@ -45,7 +45,6 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
             _check_runs_nothing(file, metadata)
         if not run_code:
             _leave_out_version(metadata)
-            metadata.context.add_context(_without_environment())
         # What it adds is known only when the environment is.
         settings.hooks.pop(_OWN, None)
         found = (*map(str, metadata.core.dependencies), *own_dependencies(table))
@@ -89,31 +88,6 @@ def _check_names_no_version(found: tuple[str, ...]) -> None:
                 f"plan runs any; list it in [{METADATA_TABLE}]"
             )
             raise ValueError(msg)
-
-
-def _without_environment() -> Any:
-    """Return a context of hatchling in which `{env:NAME}` is an error.
-
-    What a dependency names is asked of a server, and printed.
-    """
-    from hatchling.utils.context import ContextFormatter
-
-    class WithoutEnvironment(ContextFormatter):
-        CONTEXT_NAME = _OWN
-
-        def get_formatters(self) -> dict[str, Any]:
-            return {"env": _refuse_variable}
-
-    return WithoutEnvironment()
-
-
-def _refuse_variable(value: object, data: str) -> NoReturn:  # noqa: ARG001 - as hatchling calls it
-    name = data.partition(":")[0]
-    msg = (
-        f"{{env:{name}}} would put an environment variable into a requirement, and no plan sends "
-        "any; write what it stands for"
-    )
-    raise ValueError(msg)
 
 
 def own_dependencies(table: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,6 @@ from aotbuild.manifest import Manifest
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python
-from aotbuild.toolchains.uv_settings import settings_key
 from aotbuild.toolchains.wanted import Wanted, wanted_toolchains
 
 Say = Callable[[str], None]
@@ -49,8 +48,10 @@ def resolved(
         "requirements": _lines(wanted),
         "python": python,
         "machine": [platform.system(), platform.machine()],
-        # Another index may have other versions, and a stranger's any code.
-        "uv": settings_key(folder, os.environ),
+        # Settings of uv name the indexes that versions come from.
+        "uv": {name: text for name, text in os.environ.items() if name.startswith("UV_")},
+        "files": [_text(folder / name) for name in ("uv.toml", "pyproject.toml")],
+        "folder": str(folder),
     }
     place = cache_folder() / "locks" / key_of(inputs) / "pylock.toml"
     with locked(place.parent, say):
@@ -61,6 +62,13 @@ def resolved(
             write_whole(place, text.encode())
         text = read_regular_text(place)
     return read_lock(text, str(place), python), None
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_regular_text(file, "replace")
+    except OSError:
+        return ""
 
 
 def committed_lock(wanted: Wanted, folder: Path) -> Path | None:
@@ -95,7 +103,7 @@ def compile_lock(
                 made.write_text(before, encoding="utf-8")
         try:
             options = () if build_sources else NO_BUILD
-            run_uv(_compile(given, made, python, *options), folder, builds=build_sources)
+            run_uv(_compile(given, made, python, *options), folder)
         except UvFailed as err:
             is_source = not build_sources and _SOURCE.search(str(err))
             reason = _indented(str(err))
@@ -157,7 +165,7 @@ def _newest(requirement: str, python: str, folder: Path) -> str | None:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         given.write_text(f"{requirement}\n", encoding="utf-8")
         try:
-            run_uv(_compile(given, made, python, *NO_BUILD, "--no-deps"), folder, builds=False)
+            run_uv(_compile(given, made, python, *NO_BUILD, "--no-deps"), folder)
         except UvFailed:
             return None
         (package,) = tomllib.loads(made.read_text(encoding="utf-8"))["packages"]

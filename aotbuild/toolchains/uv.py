@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import platform
 import shutil
@@ -15,12 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
-
 from aotbuild.errors import PlanError
 from aotbuild.format.files import make_folders
-from aotbuild.format.lifeline import Lifeline, run_tied
-from aotbuild.format.owners import who_else_writes
 from aotbuild.format.words import quote
 from aotbuild.store.place import user_cache
 
@@ -37,76 +32,27 @@ _DROPPED = frozenset(
         "VIRTUAL_ENV",
     }
 )
-# uv puts environment variables into requirements: `${NAME}`, also in those of a folder's or wheel's
-# metadata, and in the project's settings of uv. Where no code runs, it gets only what it may need:
-# its own settings, and what leads to indexes and servers of git, as who the user is there.
-_PASSED = frozenset(
-    {
-        *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
-        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NETRC"),
-        *(
-            "DBUS_SESSION_BUS_ADDRESS",
-            "HOME",
-            "LANG",
-            "LOGNAME",
-            "PATH",
-            "TEMP",
-            "TMP",
-            "TMPDIR",
-            "USER",
-        ),
-    }
-)
-_PASSED_PREFIXES = ("DYLD_", "GIT_", "LC_", "LD_", "RUST_", "SSH_", "SSL_", "UV_", "XDG_")
-# A keyring that the user let uv ask is a program of a cloud, which has its own variables.
-_KEYRING, _KEYRING_PREFIXES = (
-    "UV_KEYRING_PROVIDER",
-    ("AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "PYTHON_KEYRING_"),
-)
 
 
 class UvFailed(Exception):
     """uv exited with an error; the text is its stderr."""
 
 
-def run_uv(arguments: Sequence[str | Path], folder: Path, *, builds: bool = True) -> str:
-    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails.
-
-    What `builds` packages has the whole environment: compilers and their code may need any of it.
-    """
-    line = Lifeline()
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _DROPPED and (builds or _is_passed(name))
-    }
-    try:
-        # Tied: if this process is killed, another one may make the same environment at once.
-        with subprocess.Popen(
-            [uv_program(), "--color=never", "--no-progress", *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            env={**kept, **line.variables},
-            cwd=folder,
-            pass_fds=line.files,
-        ) as process:
-            line.tie(process)
-            out, err = process.communicate()
-    finally:
-        line.close()
-    if process.returncode:
-        raise UvFailed(err.strip() or f"exit code {process.returncode}")
-    return out
-
-
-def _is_passed(name: str) -> bool:
-    prefixes: tuple[str, ...] = _PASSED_PREFIXES
-    if os.environ.get(_KEYRING, "disabled") != "disabled":
-        prefixes += _KEYRING_PREFIXES
-    return name.upper() in _PASSED or name.startswith(prefixes)
+def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
+    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails."""
+    done = subprocess.run(
+        [uv_program(), "--color=never", "--no-progress", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env={name: value for name, value in os.environ.items() if name not in _DROPPED},
+        cwd=folder,
+        check=False,
+    )
+    if done.returncode:
+        raise UvFailed(done.stderr.strip() or f"exit code {done.returncode}")
+    return done.stdout
 
 
 def uv_program() -> str:
@@ -150,55 +96,25 @@ def running_python() -> str:
 def find_python(version: str) -> Python | None:
     """Return a CPython of a version (`3.11`) and of this machine's architecture, or None.
 
-    The running one comes first, then those on PATH, of pyenv, and of uv. uv's own search would stop
-    at the first name on PATH, which may be a shim of pyenv.
+    The running one comes first, then what uv finds.
     """
     if version == running_python():
         return Python(Path(sys.executable), platform.python_version())
-    for path in _candidates(version):
-        found = _version_of(path)
-        if found and found.startswith(f"{version}."):
-            return Python(path, found)
-    return None
-
-
-def _candidates(version: str) -> Iterator[Path]:
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        path = Path(folder, f"python{version}")
-        if folder and path.is_file():
-            yield path
-    root = os.environ.get("PYENV_ROOT")
-    versions = Path(root) if root else Path("~/.pyenv").expanduser()
-    found = versions.glob(f"versions/{version}.*/bin/python")
-    yield from sorted(found, key=_release, reverse=True)
+    query = ("python", "find", "--system", "--no-project", "--no-python-downloads", version)
     try:
-        query = ("python", "find", "--managed-python", "--no-python-downloads", version)
-        yield Path(run_uv(query, Path.cwd()).strip())
-    except UvFailed:
-        return
-
-
-def _release(path: Path) -> Version:
-    try:
-        return Version(path.parent.parent.name)
-    except InvalidVersion:
-        return Version("0")
-
-
-def _version_of(path: Path) -> str | None:
-    """Return the version of a CPython of this architecture; None for anything else."""
-    command = [str(path), "-I", "-c", _PROBE]
-    try:
-        done = run_tied(command, _PATIENCE, text=True)
-    except (OSError, subprocess.TimeoutExpired):
+        path = run_uv(query, Path.cwd()).strip()
+        command = [path, "-I", "-c", _PROBE]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except (UvFailed, OSError, subprocess.TimeoutExpired):
         return None
     words = done.stdout.split()
-    fits = done.returncode == 0 and words[:2] == ["cpython", platform.machine()]
-    return words[2] if fits else None
+    is_fitting = done.returncode == 0 and words[:2] == ["cpython", platform.machine()]
+    return Python(Path(path), words[2]) if is_fitting else None
 
 
 VARIABLE = "AOTBUILD_TOOLCHAINS"
-_LOG = logging.getLogger("aotbuild")
 
 
 def cache_root(environment: Mapping[str, str]) -> Path:
@@ -236,15 +152,7 @@ def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Return `cache_root` of this process, made if needed; a warning if others may write to it."""
+    """Return `cache_root` of this process, made if needed."""
     folder = cache_root(os.environ)
     make_folders(folder)
-    if problem := who_else_writes(folder.stat()):
-        _warn(f"{folder}: {problem}, and builds would run what others put there")
     return folder
-
-
-@cache
-def _warn(text: str) -> None:
-    """Warn once: a build asks for this folder several times."""
-    _LOG.warning("%s. Choose another folder with %s", text, VARIABLE)

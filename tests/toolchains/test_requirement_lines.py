@@ -6,7 +6,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from support.cli import run
 from support.fake_index import NEW, OLD
 from support.fake_index import index as index  # a fixture
 from support.manifests import refused, whole
@@ -94,23 +93,6 @@ VARIABLES = ["{env:TOKEN}", "{env:NOT_SET:{env:TOKEN}}", "{env!s:TOKEN}", "{home
 
 
 class TestVariablesOfHatchling:
-    @pytest.mark.parametrize("text", VARIABLES)
-    @pytest.mark.parametrize("command", ["plan", "lock"])
-    def test_no_plan_reads_them(
-        self,
-        index: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        text: str,
-        command: str,
-    ) -> None:
-        monkeypatch.setenv("TOKEN", SECRET)
-        listed = f'dependencies = ["foo @ https://x.org/{text}/f.whl"]'
-        manifest = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1), UNMET)
-        result = run(command, manifest, code=3)
-        assert "would put an environment variable into a requirement" in result.stderr
-        assert SECRET not in result.output
-
     def test_a_build_does(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TOKEN", SECRET)
         listed = 'dependencies = ["foo @ https://x.org/{env:TOKEN}/f.whl"]'
@@ -123,46 +105,3 @@ class TestVariablesOfHatchling:
         root = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1)).parent
         (found,) = project_requirements(root, run_code=False)
         assert found.endswith(f"{root.as_uri()}/f.whl")
-
-
-class TestVariablesOfUv:
-    """uv reads more requirements than it is given, and has few variables to put into them."""
-
-    ADDRESS = "file:///nowhere/${TOKEN}/foo-1-py3-none-any.whl"
-
-    @pytest.mark.process
-    @pytest.mark.parametrize("command", ["plan", "lock"])
-    def test_metadata_of_a_folder(
-        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-    ) -> None:
-        monkeypatch.setenv("TOKEN", SECRET)
-        text = f'[project]\nname = "own"\nversion = "1"\ndependencies = ["foo @ {self.ADDRESS}"]\n'
-        (tmp_path / "own").mkdir()
-        (tmp_path / "own" / "pyproject.toml").write_text(text)
-        extra = f"toolchains: [{{jax: {OTHER}, packages: ['own @ file://{tmp_path}/own']}}]\n"
-        result = run(command, project(tmp_path / "p", "", extra), code=3)
-        assert "/nowhere/" in result.output
-        assert SECRET not in result.output
-
-    def overriding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """Return a manifest whose project tells uv to take a package from the address."""
-        monkeypatch.setenv("TOKEN", SECRET)
-        monkeypatch.delenv("UV_NO_CONFIG")
-        text = f'[tool.uv]\noverride-dependencies = ["einops @ {self.ADDRESS}"]\n'
-        extra = f"toolchains: [{{jax: {OTHER}, packages: [einops]}}]\n"
-        return project(tmp_path / "p", text, extra)
-
-    @pytest.mark.process
-    def test_settings_of_the_project(
-        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        result = run("plan", self.overriding(tmp_path, monkeypatch), code=3)
-        assert "/nowhere/" in result.output
-        assert SECRET not in result.output
-
-    @pytest.mark.process
-    def test_what_builds_sources_has_all(
-        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        manifest = self.overriding(tmp_path, monkeypatch)
-        assert SECRET in run("lock", manifest, "--build-sources", code=3).output

@@ -21,7 +21,7 @@ from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.toolchains import uv
 from aotbuild.toolchains.environments import find_environment, make_environments
 from aotbuild.toolchains.toolchain import Environment, Toolchain, probe
-from aotbuild.toolchains.uv import find_python, running_python
+from aotbuild.toolchains.uv import cache_root, find_python, running_python
 from aotbuild.toolchains.wanted import worker_requirements
 
 JAX = metadata.version("jax")
@@ -308,3 +308,11 @@ class TestPythons:
 
     def test_none(self) -> None:
         assert find_python("3.98") is None
+
+
+def test_a_place_of_toolchains_is_absolute() -> None:
+    """A relative one was put into the project, and shipped in its source distribution."""
+    for text in ("tc", "./tc", "~nobody-of-this-name/tc"):
+        with pytest.raises(PlanError, match="AOTBUILD_TOOLCHAINS: expected an absolute path"):
+            cache_root({"AOTBUILD_TOOLCHAINS": text})
+    assert cache_root({"AOTBUILD_TOOLCHAINS": "~/tc"}) == Path.home() / "tc"
