@@ -70,7 +70,7 @@ SEAM = {
     "manifest": {"base", "building", "options"},
     "toolchains": {"base", "building"},
     "build": {"base", "building"},
-    "worker": {"base", "building", "startup"},
+    "worker": {"base", "building"},
     "wheels": {"base", "building"},
     "cli": {"base", "building"},
 }

@@ -262,10 +262,6 @@ class Options(Model):
         description="Lower in two processes, with other clocks and random numbers in the second, "
         "and refuse what differs; or trust that it is the same",
     )
-    startup: Literal["steady", "fast", "tuned"] = Field(
-        default="steady",
-        description="On CPUs: compile for the fastest calls, the fastest start, or measure both",
-    )
     shrink: bool = Field(
         default=True,
         description="Shrink XLA's serialized program for CPUs, so that it loads faster",

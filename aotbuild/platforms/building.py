@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from aotbuild.format.target import MAX_DEVICES, Target
 from aotbuild.platforms.base import find_part, names
-from aotbuild.platforms.startup import StartupSets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,10 +148,9 @@ class Description:
     `worker_variables` are set in every worker, whatever it compiles for. No worker inherits
     variables with `device_prefixes` and `option_prefixes`: they choose devices, or the compiler's
     options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
-    the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
-    are the sets of options for `startup:` of a manifest, None if it changes nothing.
-    `aliases` are what people call the platform, too: an error suggests its name. `most_devices` is
-    how many a call may have.
+    the part of a device's memory that jax takes when it starts, if it takes it at once. `aliases`
+    are what people call the platform, too: an error suggests its name. `most_devices` is how many a
+    call may have.
     """
 
     options: type[Model]
@@ -166,7 +164,6 @@ class Description:
     hints: Mapping[str, str] = MappingProxyType({})
     preallocated: float | None = None
     most_devices: int = MAX_DEVICES
-    startup: StartupSets | None = None
     aliases: tuple[str, ...] = ()
 
     def read(self, options: Any, place: Place) -> Any:

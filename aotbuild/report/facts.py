@@ -297,12 +297,11 @@ def stored_twice(facts: PackageFacts) -> int:
     return sum(blob.size for blob in every) - sum(blob.size for blob in stored.values())
 
 
-# Entries of the provenance that differ for each executable. The measurements of `startup: tuned`
-# have a table of their own.
+# Entries of the provenance that differ for each executable.
 _OF_ONE_UNIT = frozenset(
     {
         *("stablehlo", "trace.constants", "trace.operations", "floats", "golden"),
-        *("shrink.check", "shrink.note", "startup.measured"),
+        *("shrink.check", "shrink.note"),
     }
 )
 # What the compiler chose for one executable has a table of its own, too.

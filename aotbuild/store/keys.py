@@ -48,21 +48,19 @@ def executable_keys(
     target: str,
     hardware: Mapping[str, Any],
     machine: Any,
-    startup: Mapping[str, Any],
     thunk_rewrite: Any,
     provenance: Mapping[str, Any],
 ) -> ExecutableKeys:
     """Return the keys of a compilation.
 
-    `machine` is what the compiler reads of the machine it runs on. `startup` has the sets of
-    options to choose from, `thunk_rewrite` what `worker.thunk_rewrite.rewrite.identity` returns.
+    `machine` is what the compiler reads of the machine it runs on, `thunk_rewrite` what
+    `worker.thunk_rewrite.rewrite.identity` returns.
     """
     inputs = {
         "target": target,
         "hardware": hardware,
         "machine": machine,
         "compilers": provenance.get("compilers", {}),
-        "startup": startup,
         "lean": thunk_rewrite,
         **{name: provenance[name] for name in _DECISIVE},
     }

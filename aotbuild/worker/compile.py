@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,6 @@ from aotbuild.format.record import (
 from aotbuild.format.record_json import specs_from_json, specs_to_json
 from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import compiler
-from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import ExecutableKeys, executable_keys
 from aotbuild.store.local import Store
@@ -29,8 +28,6 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
 from aotbuild.worker.custom_calls import CustomCalls
-from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
-from aotbuild.worker.jitted import jit_job
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.shardings import Spec, specs_of
 from aotbuild.worker.stages import (
@@ -46,12 +43,10 @@ from aotbuild.worker.thunk_rewrite.canonical import canonical
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, identity, rewrite
 from aotbuild.worker.traced import Traced
-from aotbuild.worker.tuning.choose import choose, reason_not_to_measure, startup_of
-from aotbuild.worker.tuning.measure import Measurer, measure
 
-# What a record's provenance says of its executable: how it was compiled to start, rewritten, and
-# what the compiler chose.
-_DECISIONS = ("startup", "shrink", "choices")
+# What a record's provenance says of its executable: whether it was rewritten, and what the compiler
+# chose.
+_DECISIONS = ("shrink", "choices")
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,6 @@ class NativeCompiler:
     calls: CustomCalls
     store: Store
     stages: Stages
-    measurer: Measurer = measure
 
     def compile(self, lowered: Lowered, provenance: dict[str, Any]) -> Made:
         """Make an executable; its bytes and constants are written to `blobs`."""
@@ -87,12 +81,10 @@ class NativeCompiler:
         }
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(lowered.traced, lowered.stage))
-        startup = startup_of(traced.job.function.startup, target)
         keys = executable_keys(
             target=str(target),
             hardware=hardware.to_json(),
             machine=there.deciding_facts(hardware),
-            startup=startup.identity(),
             thunk_rewrite=identity(
                 target, shrink=traced.job.function.shrink, compared=_is_compared(lowered)
             ),
@@ -100,9 +92,7 @@ class NativeCompiler:
         )
         store = self.store if there.is_stored(hardware) else Store(None)
         found = self._stored(store, keys, target)
-        entry, texts, plain = (
-            (*found, None) if found else self._compiled(store, keys, lowered, startup)
-        )
+        entry, texts, plain = (*found, None) if found else self._compiled(store, keys, lowered)
         blob = self.blobs.add("pjrt", entry.data, keys.executable if store.root else None)
         record = self._record(lowered, entry, blob, provenance, (*kept, *self.stages.keep(texts)))
         candidate = plain and Candidate(lowered, plain, entry, store, keys.executable)
@@ -121,13 +111,13 @@ class NativeCompiler:
         return None if texts is None else (entry, texts)
 
     def _compiled(
-        self, store: Store, keys: ExecutableKeys, lowered: Lowered, startup: Choice
+        self, store: Store, keys: ExecutableKeys, lowered: Lowered
     ) -> tuple[Entry, dict[str, Text], bytes | None]:
         """Return what `_stored` does after compiling, for the store too.
 
         Then the bytes before it was rewritten, if it is still to be compared with them.
         """
-        entry, compiled = self._compile_best(lowered, startup)
+        entry, compiled = self._compile_once(lowered)
         plain = None
         if entry.facts.get("shrink") == LOADED and _is_compared(lowered):
             plain = _serialized(compiled, lowered.target)
@@ -139,31 +129,11 @@ class NativeCompiler:
         store.put(keys.stages, stages)
         return entry, compiled_texts(stages), plain
 
-    def _compile_best(self, lowered: Lowered, startup: Choice) -> tuple[Entry, Any]:
-        """Compile with the set of options that `startup` names, or with the best of several.
-
-        Return the entry, whose facts say which and why, and the `jax.stages.Compiled`.
-        """
-        made = [self._compile_with(lowered, startup.sets[0])]
-        if startup.mode == "steady":
-            return made[0]
-        note, figures = startup.note, None
-        if len(startup.sets) > 1:
-            note = reason_not_to_measure(*made[0], calls_back=bool(lowered.callbacks))
-            if note is None:
-                made += [self._compile_with(lowered, flags) for flags in startup.sets[1:]]
-                executables = [entry.data for entry, _ in made]
-                inputs = executable_inputs(lowered, given_leaves(jit_job(lowered.traced.job)))
-                figures = self.measurer(executables, inputs, donated_inputs(lowered))
-        index, facts = choose(startup, figures, note)
-        entry, compiled = made[index]
-        return replace(entry, facts={**entry.facts, "startup": facts}), compiled
-
-    def _compile_with(self, lowered: Lowered, flags: FlagSet) -> tuple[Entry, Any]:
+    def _compile_once(self, lowered: Lowered) -> tuple[Entry, Any]:
+        """Return the entry of an executable, and the `jax.stages.Compiled`."""
         target, hardware = lowered.target, lowered.hardware
         there = compiler(target.platform)
-        # The manifest's options win.
-        options = {**dict(flags.options), **lowered.traced.job.function.compiler_options}
+        options = lowered.traced.job.function.compiler_options
         compiled, hlo, choices = there.compile(lowered.compile, target, hardware, options)
         calls = self.calls.of(hlo, target.platform)
         data = _serialized(compiled, target)

@@ -57,7 +57,6 @@ def test_keys_stay_as_they_are() -> None:
         target="cpu:x86-64-v3:1",
         hardware={"kind": ""},
         machine=["x86_64"],
-        startup={"mode": "steady"},
         thunk_rewrite=4,
         provenance=PROVENANCE,
     )

@@ -20,7 +20,6 @@ from aotbuild.platforms.building import (
 )
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Model, listed, refuse
-from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
 # runs on, below a cap (docs/decisions/10-cpu-levels.md).
@@ -61,17 +60,6 @@ HINTS = {
         "functions a manifest of their own, or call pallas_call with interpret=True there."
     ),
 }
-
-
-# XLA computes matrix products with the library YNN, which builds a pipeline at the first call.
-# XLA refuses to compile with an option that it does not know: all sets were tried on 0.10.2 and
-# 0.12.0.1, the empty one on 0.11.2 and 0.12.0 too.
-_LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
-# Without YNN there is nothing to build.
-FAST = FlagSet("fast", ((_LIBRARY, ""),))
-# YNN for products alone: no elementwise work is fused into its pipelines.
-PRODUCTS = FlagSet("products", ((_LIBRARY, "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"),))
-STARTUP = StartupSets(FAST, (STEADY, PRODUCTS, FAST), first="0.10.2", end="0.13")
 
 
 def cross_compiles(jaxlib: str) -> bool:
@@ -119,7 +107,6 @@ class Cpu(Description):
     aliases = ("host", "native", "x86", "x86_64", "x86-64", "aarch64", "arm64")
     hints = HINTS
     most_devices = _MOST_DEVICES
-    startup = STARTUP
     process = Process(variables=((_THREADS_VARIABLE, str(_THREADS)),))
 
     def parts(self, request: Request) -> Sequence[str]:

@@ -18,6 +18,8 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from math import prod
 
+from packaging.version import InvalidVersion, Version
+
 from aotbuild.format.protobuf import (
     Field,
     Malformed,
@@ -30,7 +32,6 @@ from aotbuild.format.protobuf import (
     replaced,
     varint,
 )
-from aotbuild.platforms.startup import is_between
 
 # The format is known from the first version on, and before the second.
 KNOWN = "0.10.2", "0.13"
@@ -63,7 +64,12 @@ _OPAQUE_TARGET = bytes_field(_TARGET, b"aotbuild$compiled")
 
 def is_known(jaxlib: str) -> bool:
     """Return whether the format of a jaxlib's executables is known."""
-    return is_between(jaxlib, *KNOWN)
+    try:
+        version = Version(jaxlib)
+    except InvalidVersion:
+        return False
+    first, end = map(Version, KNOWN)
+    return first <= version and version.release < end.release
 
 
 def split(data: bytes) -> tuple[bytes, bytes]:
