@@ -72,15 +72,9 @@ def test_keys_stay_as_they_are() -> None:
     )
     keys = (executable.executable, executable.stages, golden, padding)
     assert [key[:16] for key in keys] == [
-<<<<<<< HEAD
-        "c9640d20b94e446b",
-        "92b7995fae17de32",
-        "3251009d126b936f",
-=======
         "c9de5f19c50a0931",
         "f40756bcf462d1b1",
-        "47531c5532b5ca59",
->>>>>>> d5593a1 (Tests without startup:)
+        "3251009d126b936f",
         "8a870d4f7315df32",
     ]
 
