@@ -29,6 +29,7 @@ from aotbuild.cli.streams import put
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.format.printing import os_error_text
+from aotbuild.format.variables import OF_BUILDS, OF_CALLS
 
 COMMANDS: tuple[Command | Group, ...] = (
     *(init, record, plan, build, lock, tune),
@@ -36,7 +37,15 @@ COMMANDS: tuple[Command | Group, ...] = (
     *(STORE, schema),
 )
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."
-_EXIT_CODES = "exit codes:\n" + "\n".join(f"  {code:<4} {text}" for code, text in MEANINGS.items())
+_EPILOG = "\n".join(
+    (
+        "exit codes:",
+        *(f"  {code:<4} {text}" for code, text in MEANINGS.items()),
+        "",
+        "environment variables:",
+        *(f"  {name:<21} {text}" for name, text in (OF_BUILDS | OF_CALLS).items()),
+    )
+)
 
 
 class _Version(argparse.Action):
@@ -60,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
-    parser = _Parser("aotbuild", description=_DESCRIPTION, epilog=_EXIT_CODES, **shape)
+    parser = _Parser("aotbuild", description=_DESCRIPTION, epilog=_EPILOG, **shape)
     parser.add_argument(
         "--version",
         action=_Version,

@@ -1,0 +1,20 @@
+"""The environment variables of aotbuild are listed in one module, and few."""
+
+from __future__ import annotations
+
+import re
+
+from support.processes import ROOT
+
+from aotbuild.format.variables import INTERNAL, OF_BUILDS, OF_CALLS
+
+MOST = 14
+
+
+def test_all_that_the_code_reads_are_listed() -> None:
+    sources = [*ROOT.glob("aotbuild/**/*.py"), *ROOT.glob("hatch_plugin/**/*.py")]
+    others = [path for path in sources if path.name != "variables.py"]
+    text = "".join(path.read_text(encoding="utf-8") for path in others)
+    listed = {*OF_BUILDS, *OF_CALLS, *INTERNAL}
+    assert {*re.findall("AOTBUILD_[A-Z_]+", text)} - {"AOTBUILD_LIFELINE"} == listed
+    assert len(listed) <= MOST
