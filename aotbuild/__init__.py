@@ -8,7 +8,6 @@ from aotbuild.runtime.api import load, precompiled
 
 if TYPE_CHECKING:
     from aotbuild.record.guard import Guard as guard  # noqa: N813 - called like a function
-    from aotbuild.record.record import record
     from aotbuild.runtime.numpy.arrays import DeviceArray
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "guard",
     "load",
     "precompiled",
-    "record",
 ]
 
 __version__ = "0.1.0"
@@ -31,10 +29,6 @@ if "AOTBUILD_GUARD" in environ:
 
 def __getattr__(name: str) -> Any:
     """Return what few processes need and is imported at its first use."""
-    if name == "record":
-        from aotbuild.record.record import record
-
-        return record
     if name == "guard":
         from aotbuild.record.guard import Guard
 

@@ -1,12 +1,11 @@
-"""`aotbuild record`: run a program, and make a manifest of what it called."""
+"""`aotbuild record`: run a program, and make a manifest of what it called, or check a package."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
-import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,14 @@ from aotbuild.cli.command import (
     flag,
     whole_number,
 )
+from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
 from aotbuild.report.words import plural, printable
 
 if TYPE_CHECKING:
-    from aotbuild.record.recorded import ProposalOptions
-    from aotbuild.record.recording import Recording
+    from aotbuild.record.call_log import CallLog
 
-_MANIFEST, _RECORDING = Path("aot.yaml"), Path("aot.recording.jsonl")
 _STDERR = 2  # its number, also where sys.stderr is something else
 _NOTHING = (
     "nothing was recorded: no process of the command imported jax and called a jitted function. "
@@ -34,39 +32,34 @@ _NOTHING = (
 )
 
 
-def percent(text: str) -> float:
-    """Return the part of 1 that `25%` is."""
-    match = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)%", text)
-    if match is None:
-        msg = f"expected a percentage below 100, as 25%, found {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return float(match[1]) / 100
-
-
 @command(
     "Run a program, and make a manifest of what it calls.",
     argument(
         "--out",
         type=Path,
-        default=_MANIFEST,
+        default=Path("aot.yaml"),
         metavar="MANIFEST",
         help="The manifest to write or to extend. Default: aot.yaml.",
     ),
     argument(
-        "--recording",
+        "--log",
         type=Path,
-        default=_RECORDING,
         metavar="FILE",
-        help="Where the recording is kept. Default: aot.recording.jsonl.",
+        help="Keep the call log, and write no manifest; an existing log is added to.",
     ),
-    flag("--append", help="Add to the recording; without it, the recording begins anew."),
-    flag("--no-manifest", help="Record only."),
     argument(
         "--from",
         dest="given",
         type=existing_file,
         metavar="FILE",
-        help="Run nothing: make the manifest of this recording.",
+        help="Run nothing: make the manifest of this call log.",
+    ),
+    argument(
+        "--check",
+        default="",
+        metavar="PLACE",
+        help="Write no manifest: say which calls no executable of this package, wheel or _aot "
+        "folder serves, and exit with 5 if there are any.",
     ),
     argument("--package", default="", metavar="NAME", help="The import package of a new manifest."),
     argument(
@@ -74,57 +67,49 @@ def percent(text: str) -> float:
         type=whole_number(1),
         default=8,
         metavar="N",
-        help="Pad a dim of more sizes to at most so many. Default: 8.",
-    ),
-    argument(
-        "--max-waste",
-        type=percent,
-        default=0.25,
-        metavar="PERCENT",
-        help="How much of the work may be padding, where fewer buckets do. Default: 25%%.",
+        help="Pad a dim of more sizes than N to powers of two. Default: 8.",
     ),
     flag("--dry-run", help="Print the manifest, and leave the file as it is."),
-    argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ..."),
+    argument("program", nargs="...", metavar="-- COMMAND ..."),
 )
 def record(
     output: Output,
     out: Path,
-    recording: Path,
-    append: bool,
-    no_manifest: bool,
+    log: Path | None,
     given: Path | None,
+    check: str,
     package: str,
     buckets: int,
-    max_waste: float,
     dry_run: bool,
     program: list[str],
 ) -> int | None:
     """Run COMMAND, and watch every call of a jitted function in all of its Python processes.
 
     Then write what was called into the manifest, and print what was added and what no manifest can
-    name. Entries and comments that are there stay. The exit code is that of COMMAND.
+    name. Entries and comments that are there stay; an entry with a TODO is written anew. The exit
+    code is that of COMMAND.
     """
-    from aotbuild.record.recorded import ProposalOptions
-    from aotbuild.record.recording import Recording, read_recording
-
     program = program[1:] if program[:1] == ["--"] else program
-    _check(program, given, no_manifest)
-    code = 0
-    if not given:
-        # With --json, stdout has one document and nothing else.
-        stdout = _STDERR if output.as_json else None
-        code = _run(program, recording, append=append, stdout=stdout)
-    place = given or recording
-    found = read_recording(place) if place.exists() else Recording()
-    output.document.update(program=program or None, exit_code=code, recording=str(place))
-    if not found.calls:
-        output.text(_NOTHING)
-    else:
-        output.text(_summary(place, found))
-        if not no_manifest:
-            options = ProposalOptions(package, buckets, max_waste)
+    if bool(program) == bool(given):
+        msg = "give a command after --, as `aotbuild record -- python serve.py`, or --from FILE"
+        raise UsageError(msg)
+    if given and (check or log):
+        msg = "--from runs nothing: leave out --check and --log"
+        raise UsageError(msg)
+    if given:
+        _manifest(output, _read(given), out, package, buckets, dry_run=dry_run)
+        return None
+    with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
+        place = log or Path(folder) / "calls.jsonl"
+        code = _run(program, place, check, stdout=_STDERR if output.as_json else None)
+        found = _read(place)
+        output.document.update(program=program, exit_code=code)
+        output.text(_summary(found))
+        if check:
+            code = code or _verdicts(output, found, check)
+        elif found.calls and not log:
             try:
-                _propose(output, found, out, options, dry_run=dry_run)
+                _manifest(output, found, out, package, buckets, dry_run=dry_run)
             except AotbuildError as err:
                 if not code:
                     raise
@@ -132,57 +117,80 @@ def record(
     return code or None
 
 
-def _check(program: list[str], given: Path | None, no_manifest: bool) -> None:
-    if bool(program) == bool(given):
-        msg = "give a command after --, as `aotbuild record -- python serve.py`, or --from FILE"
-        raise UsageError(msg)
-    if given and no_manifest:
-        msg = "--from makes a manifest, and --no-manifest makes none; leave one out"
-        raise UsageError(msg)
-
-
-def _run(program: list[str], recording: Path, *, append: bool, stdout: int | None) -> int:
-    """Run a command; OSError if it cannot be started or the recording not be written."""
+def _run(program: list[str], log: Path, check: str, *, stdout: int | None) -> int:
+    """Run a command; OSError if it cannot be started or the call log not be written."""
+    from aotbuild.record.call_log import BEGINNING
     from aotbuild.record.command import run_watched
 
-    if recording.exists() and not recording.is_file():
-        msg = f"--recording: expected a file, found {printable(str(recording))}"
+    if log.exists() and not log.is_file():
+        msg = f"--log: expected a file, found {printable(str(log))}"
         raise UsageError(msg)
-    if shutil.which(program[0]) is None:  # the recording that is there stays
+    if shutil.which(program[0]) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program[0])
-    with recording.open("ab" if append else "wb"):
-        pass
-    code = run_watched(program, recording, stdout)
+    if log.exists() and log.read_bytes()[: len(BEGINNING)] not in (b"", BEGINNING):
+        raise FileExistsError(errno.EEXIST, "is there already and is no call log", str(log))
+    place = str(Path(check).absolute()) if check and Path(check).exists() else check
+    code = run_watched(program, log, check=place, stdout=stdout)
     if code:
         say(f"the command ended with {code}; what was seen until then is recorded")
     return code
 
 
-def _summary(place: Path, found: Recording) -> str:
-    tally, processes = found.tally(found.calls), len(found.programs)
-    where = "1 process" if processes == 1 else f"{processes} processes"
-    return (
-        f"{printable(str(place))}: {plural(tally.calls, 'call')} of "
-        f"{plural(len(found.functions), 'function')} in {where}, "
-        f"{tally.seconds:.1f} s to trace and compile"
-    )
+def _read(log: Path) -> CallLog:
+    from aotbuild.record.call_log import CallLog, read_call_log
+
+    return read_call_log(log) if log.exists() else CallLog()
 
 
-def _propose(
-    output: Output, found: Recording, out: Path, options: ProposalOptions, *, dry_run: bool
+def _summary(found: CallLog) -> str:
+    if not found.calls:
+        return _NOTHING
+    tally = found.tally(found.calls)
+    functions = plural(len(found.functions), "function")
+    calls = f"{plural(tally.calls, 'call')} of {functions}"
+    return f"{calls}, {tally.seconds:.1f} s to trace and compile"
+
+
+def _manifest(
+    output: Output, found: CallLog, out: Path, package: str, buckets: int, *, dry_run: bool
 ) -> None:
-    from aotbuild.record.recorded import update_manifest, write
+    """Write what was called into the manifest."""
+    from aotbuild.record.files import write_changes
+    from aotbuild.record.update import propose
 
-    proposal = update_manifest(found, out, options)
+    proposal = propose(found, out, package, buckets)
     output.document["proposal"] = proposal.to_json()
     for line in proposal.lines:
-        output.text(printable(line))
+        output.text(printable(line) if "\n" not in line else line)
     if dry_run:
         output.text()
         output.text(proposal.text.rstrip("\n"))
         return
-    written = [str(path) for path in write(proposal)]
+    written = [str(path) for path in write_changes(proposal.changes)]
     output.document["written"] = written
-    output.text(
-        f"written: {', '.join(map(printable, written))}" if written else "nothing to change"
-    )
+    files = ", ".join(map(printable, written))
+    output.text(f"written: {files}" if written else "nothing to change")
+
+
+def _verdicts(output: Output, found: CallLog, place: str) -> int:
+    """Print which calls no executable serves; return the exit code."""
+    from aotbuild.record.check import unserved
+
+    missing = unserved(found)
+    checked = len(found.verdicts)
+    output.document["checked"] = {
+        "place": place,
+        "signatures": checked,
+        "not_served": [
+            {"call": each.call, "signature": each.signature, "calls": each.calls, "why": each.why}
+            for each in missing
+        ],
+    }
+    for each in missing:
+        output.text()
+        output.text(printable(f"{each.call}({each.signature}): {plural(each.calls, 'call')}"))
+        for line in each.why.split("\n"):
+            output.text(f"  {line}")
+    output.text()
+    output.text(f"{place}: {checked - len(missing)} of {plural(checked, 'signature')} served")
+    return FAILED if missing else 0

@@ -1,1 +1,5 @@
-"""Watch a running program: what it calls, what of that is compiled, and what must not compile."""
+"""Watch a program: its calls become a manifest, or are checked; and the guard."""
+
+from aotbuild.record.recorder import Recorder
+
+__all__ = ["Recorder"]

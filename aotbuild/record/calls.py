@@ -1,25 +1,24 @@
-"""What a recording says of a call: its arguments, static values, settings and devices."""
+"""What a call log says of a call: its arguments, static values, settings and devices."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import AxisType, NamedSharding
 
+from aotbuild.format.aval import NotAnArray
 from aotbuild.format.canonical import as_utf8, canonical_json, read_canonical
 from aotbuild.format.signature import Function
 from aotbuild.format.trace import NUMBER_OPTIONS
 from aotbuild.format.values import NotEncodable, encode
-from aotbuild.format.wrap import NnxJit, Wrap
+from aotbuild.format.wrap import FILTER_JIT, NnxJit, Wrap
 from aotbuild.record import private
-from aotbuild.record.recording import RecordedArgument, RecordedCall, RecordedFunction
-from aotbuild.record.trees import describe_argument
+from aotbuild.record.arguments import describe_argument
+from aotbuild.record.call_log import ObservedArgument, ObservedCall, ObservedFunction
 
 # Options of jax that decide what is traced, and what they are where nobody sets them.
 _SETTINGS: dict[str, Any] = {
@@ -34,31 +33,30 @@ _NO_BINDING = "its arguments do not fit its parameters"
 
 
 def describe_call(
-    recorded: RecordedFunction,
+    observed: ObservedFunction,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     info: Any = None,
-    results: Any = None,
-) -> RecordedCall:
-    """Return the signature of a call; what cannot be recorded is named in its problem.
+) -> ObservedCall:
+    """Return the signature of a call; what no manifest can have is named in its problem.
 
-    `info` are the options of the function's jit. Shardings of `results` may name the mesh.
+    `info` are the options of the function's jit.
     """
-    key = recorded.key
-    names = [*recorded.positional, *recorded.keywords]
-    if len(args) > len(recorded.positional) or not kwargs.keys() <= set(names):
-        return RecordedCall(key, (), problem=recorded.problem or _NO_BINDING)
-    by_name = {**dict(zip(recorded.positional, args, strict=False)), **kwargs}
-    given = {name: _with_avals(by_name[name]) for name in names if name in by_name}
-    wrap = _wrap_of(recorded)
-    statics, problem = _statics(recorded, given)
-    dynamic = {name: value for name, value in given.items() if name not in recorded.static}
+    key = observed.key
+    names = [*observed.positional, *observed.keywords]
+    if len(args) > len(observed.positional) or not kwargs.keys() <= set(names):
+        return ObservedCall(key, (), problem=observed.problem or _NO_BINDING)
+    by_name = {**dict(zip(observed.positional, args, strict=False)), **kwargs}
+    given = {name: by_name[name] for name in names if name in by_name}
+    wrap = _wrap_of(observed)
+    static = {name for name, value in given.items() if _is_static(observed, name, value)}
+    statics, problem = _statics({name: given[name] for name in sorted(static)})
+    dynamic = {name: value for name, value in given.items() if name not in static}
     arguments = tuple(_argument(name, value, wrap) for name, value in dynamic.items())
     leaves = jax.tree.leaves(list(dynamic.values()))
-    placed = [*leaves, *jax.tree.leaves(results)]
-    shardings = [getattr(leaf, "sharding", None) for leaf in placed]
+    shardings = [getattr(leaf, "sharding", None) for leaf in leaves]
     mesh, axes, unknown = _mesh([*shardings, *private.shardings_of_jit(info)])
-    return RecordedCall(
+    return ObservedCall(
         function=key,
         arguments=arguments,
         statics=statics,
@@ -67,39 +65,26 @@ def describe_call(
         mesh=mesh,
         explicit_axes=axes,
         platform=_platform(leaves),
-        devices=max([math.prod(mesh.values()), *map(_device_count, shardings)]),
         problem=problem or unknown or _shared(wrap, dynamic),
     )
 
 
-def _argument(name: str, value: Any, wrap: Wrap | None) -> RecordedArgument:
+def _argument(name: str, value: Any, wrap: Wrap | None) -> ObservedArgument:
     try:
-        tree, leaves, problem = describe_argument(value, wrap)
+        return ObservedArgument(name, describe_argument(value, wrap), _shardings(value))
+    except NotAnArray as err:
+        problem = f"a leaf is {err}; jax.jit takes it as a static argument only"
     except Exception as err:  # noqa: BLE001 - the user's types may raise anything
-        return RecordedArgument(name, None, (), problem=f"{type(err).__name__}: {err}")
-    return RecordedArgument(name, tree, leaves, _shardings(value), problem=problem)
+        problem = f"{type(err).__name__}: {err}"
+    return ObservedArgument(name, None, problem=problem)
 
 
-def _with_avals(value: Any) -> Any:
-    """Return an argument in which an array that the numpy backend keeps is its shape and dtype."""
-    arrays = sys.modules.get("aotbuild.runtime.numpy.arrays")
-    if arrays is None:
-        return value
-    kind: Any = arrays.DeviceArray
-    plain = lambda leaf: np.empty(leaf.shape, leaf.dtype) if isinstance(leaf, kind) else leaf  # noqa: E731
-    return jax.tree.map(plain, value) if _has(kind, value) else value
-
-
-def _has(kind: type, value: Any) -> bool:
-    return any(isinstance(leaf, kind) for leaf in jax.tree.leaves(value))
-
-
-def _wrap_of(recorded: RecordedFunction) -> Wrap | None:
-    if not recorded.wrap:
+def _wrap_of(observed: ObservedFunction) -> Wrap | None:
+    if not observed.wrap:
         return None
     from aotbuild.runtime.jax.wraps import make_wrap
 
-    function = Function("", recorded.call, (), (), (), (), wrap=recorded.wrap)
+    function = Function("", observed.call, (), (), (), (), wrap=observed.wrap)
     made: Wrap = make_wrap(function)
     return made
 
@@ -119,14 +104,18 @@ def _shared(wrap: Wrap | None, values: Mapping[str, Any]) -> str:
     return ""
 
 
-def _statics(
-    recorded: RecordedFunction, given: Mapping[str, Any]
-) -> tuple[tuple[tuple[str, Any], ...], str]:
+def _is_static(observed: ObservedFunction, name: str, value: Any) -> bool:
+    """Return whether an argument is static: equinox's jit traces arrays only."""
+    is_plain = observed.wrap == FILTER_JIT and type(value) in (bool, int, float, str)
+    return is_plain or name in observed.static
+
+
+def _statics(given: Mapping[str, Any]) -> tuple[tuple[tuple[str, Any], ...], str]:
     """Return the static values, and why one has no form in a manifest."""
     found, problem = [], ""
-    for name in sorted(set(recorded.static) & set(given)):
+    for name, value in given.items():
         try:
-            found.append((name, read_canonical(canonical_json(encode(given[name])))))
+            found.append((name, read_canonical(canonical_json(encode(value)))))
         except (NotEncodable, RecursionError, TypeError, ValueError) as err:
             problem = f"its static argument {name} is no value that a manifest can have: {err}"
     return tuple(found), problem
@@ -171,7 +160,7 @@ def _spec(leaf: Any) -> list[Any] | None:
 
 
 def _mesh(shardings: list[Any]) -> tuple[dict[str, int], tuple[str, ...], str]:
-    """Return the mesh of arguments and results, its explicit axes, and why a manifest has none."""
+    """Return the mesh of the arguments, its explicit axes, and why a manifest has none."""
     found = [mesh] if (mesh := jax.sharding.get_abstract_mesh()).size > 1 else []
     for sharding in shardings:
         if sharding is None or _device_count(sharding) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,15 +14,18 @@ _START = Path(__file__).parent / "start"
 _PACKAGES = Path(__file__).parent.parent.parent
 
 
-def run_watched(command: Sequence[str], recording: Path, stdout: int | None = None) -> int:
-    """Run a command, and record every Python process of it that imports jax; return its exit code.
+def run_watched(
+    command: Sequence[str], log: Path, *, check: str = "", stdout: int | None = None
+) -> int:
+    """Run a command, and watch every Python process of it that imports jax; return its exit code.
 
     Its processes may have another environment. SIGTERM is passed on; of Ctrl-C the terminal tells
     the command itself. The code of a command that a signal ended is 128 and the signal's number.
-    `stdout` is the descriptor that the command prints into, by default the one of this process.
-    OSError if the command cannot be started.
+    `check` is the package that its calls are checked with, `stdout` the descriptor that the command
+    prints into. OSError if the command cannot be started.
     """
-    process = subprocess.Popen(command, env=environment(os.environ, recording), stdout=stdout)
+    environment = watching(os.environ, log, check)
+    process = subprocess.Popen(command, env=environment, stdout=stdout)
 
     def pass_on(number: int, _: FrameType | None) -> None:
         process.send_signal(number)
@@ -38,12 +42,11 @@ def run_watched(command: Sequence[str], recording: Path, stdout: int | None = No
     return 128 - code if code < 0 else code
 
 
-def environment(outer: Mapping[str, str], recording: Path) -> dict[str, str]:
+def watching(outer: Mapping[str, str], log: Path, check: str) -> dict[str, str]:
     """Return the environment variables of a command that is watched."""
     path = [str(_START), *filter(None, outer.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         **outer,
         "PYTHONPATH": os.pathsep.join(path),
-        "AOTBUILD_RECORD": str(recording.absolute()),
-        "AOTBUILD_RECORD_FROM": str(_PACKAGES),
+        "AOTBUILD_RECORD": json.dumps([str(log.absolute()), check, str(_PACKAGES)]),
     }

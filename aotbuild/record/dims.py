@@ -34,37 +34,29 @@ class Dims:
 
 
 def find_dims(
-    calls: Sequence[Shapes],
-    arguments: Sequence[str],
-    known: Mapping[Position, str] | None = None,
-    taken: Collection[str] = (),
+    calls: Sequence[Shapes], arguments: Sequence[str], taken: Collection[str] = ()
 ) -> Dims:
     """Return the dims of calls whose leaves have equal ranks; `arguments` are their names.
 
-    Positions that have equal sizes in every call are one dim. A position under `known` keeps its
-    name, and is a dim also where it does not vary. No other dim gets a name that is `taken`.
+    Positions that have equal sizes in every call are one dim. No dim gets a name that is `taken`.
     """
-    known = known or {}
     together: dict[Row, list[Position]] = {}
     for position, sizes in _columns(calls).items():
-        if len(set(sizes)) > 1 or position in known:
+        if len(set(sizes)) > 1:
             together.setdefault(sizes, []).append(position)
     names: dict[Position, str] = {}
     order: dict[str, Row] = {}
     for sizes, positions in together.items():
-        for position in positions:
-            name = known.get(position)
-            if name and order.setdefault(name, sizes) == sizes:
-                names[position] = name
-        new = [position for position in positions if position not in names]
-        own = [names[position] for position in positions if position in names]
-        used = {*order, *taken, *known.values()}
-        if new:
-            name = next(iter(own), "") or _name(new, calls[0], arguments, used)
-            order[name] = sizes
-            names.update(dict.fromkeys(new, name))
+        name = _name(positions, calls[0], arguments, {*order, *taken})
+        order[name] = sizes
+        names.update(dict.fromkeys(positions, name))
     rows = [*zip(*order.values(), strict=True)] if order else [()] * len(calls)
     return Dims(names, tuple(order), tuple(rows))
+
+
+def bucket_of(size: int, largest: int) -> int:
+    """Return the size that a call is padded to: a power of two, or the largest that was called."""
+    return min(1 << max(size - 1, 0).bit_length(), largest)
 
 
 def product_of(order: Sequence[str], rows: Collection[Row]) -> dict[str, list[int]] | None:

@@ -1,32 +1,65 @@
-"""Entries of a manifest for recorded calls: arguments, dims, buckets, static values, options."""
+"""Entries of a manifest for observed calls: whole signatures with dims and static values.
+
+Calls of a function that differ in sizes and static values only are one signature of the manifest:
+dims and static values multiply out. Where not all combinations were called, and where calls pass
+other trees or dtypes, the entry lists several signatures, so that nothing is compiled that was not
+called.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from aotbuild.record.buckets import Buckets, choose_buckets
-from aotbuild.record.combinations import combined, static_option
-from aotbuild.record.counted import counted
-from aotbuild.record.dims import Dims, Row, dims_option, find_dims
-from aotbuild.record.recorded_options import Unsupported, options_of
-from aotbuild.record.recording import RecordedFunction
-from aotbuild.record.seen import Variant
-from aotbuild.record.specs import Inexpressible, spec_of
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.values import decode, encode, shown
+from aotbuild.record.call_log import CallLog, ObservedCall, ObservedFunction, Tally
+from aotbuild.record.dims import Dims, Row, bucket_of, dims_option, find_dims
+from aotbuild.record.specs import TODO, avals_in, todos_in, with_avals
+from aotbuild.record.yaml_text import UNKNOWN
 
-# A larger tree is written by the name of a global that has it, if there is one.
-_FEW_LEAVES = 6
-_SHOWN_SIZES = 5
+_PARTIAL = "let `call` name a functools.partial that has it"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When sizes are padded: more sizes than `most`, and the waste that is taken for fewer."""
+class Seen:
+    """A call, its static values, how often it was called, and why no manifest can have it."""
 
-    most: int
-    max_waste: float
+    call: ObservedCall
+    statics: dict[str, Any]
+    tally: Tally
+    problem: str = ""
+
+    @cached_property
+    def avals(self) -> list[list[Aval]]:
+        """The avals of each argument, as far as the manifest writes them."""
+        return [[*map(Aval.parse, avals_in(each.spec))] for each in self.call.arguments]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its arguments."""
+        return [argument.name for argument in self.call.arguments]
+
+    @property
+    def options(self) -> list[Any]:
+        """What calls of one entry have in common."""
+        call = self.call
+        shardings = {a.name: a.shardings for a in call.arguments if a.shardings}
+        return [call.config, call.env, call.mesh, call.explicit_axes, shardings]
+
+    @property
+    def kind(self) -> list[Any]:
+        """What calls of one signature have in common: all but sizes and static values."""
+        ranks = [[[len(a.shape), a.dtype, a.weak_type] for a in avals] for avals in self.avals]
+        blank = [with_avals(each.spec, _blank) for each in self.call.arguments]
+        return [self.names, blank, ranks, [*self.statics]]
 
 
 @dataclass(frozen=True)
@@ -34,190 +67,249 @@ class Entry:
     """What a manifest says of some calls of a function.
 
     Attributes:
-        calls: The calls that it is for.
-        args: The arguments by position, (name, spec): plain values of YAML.
-        kwargs: The arguments by name.
-        dims: The sizes of the dims, as the manifest has them.
-        pad: The value that each padded dim is padded with.
-        static: The values of the static arguments.
+        function: The function.
+        seen: The calls that it is for.
+        signatures: Each with args, kwargs, dims and static, as plain values of YAML.
         options: The other options.
         notes: What people are told of it.
-        problems: Why it cannot be compiled; it is written as a comment then.
+        todos: What the manifest cannot say: the places and types of trees.
     """
 
-    calls: Variant
-    args: tuple[tuple[str, Any], ...] = ()
-    kwargs: tuple[tuple[str, Any], ...] = ()
-    dims: dict[str, list[int]] | list[dict[str, int]] = field(default_factory=dict)
-    pad: dict[str, int] = field(default_factory=dict)
-    static: dict[str, list[Any]] = field(default_factory=dict)
+    function: ObservedFunction
+    seen: tuple[Seen, ...]
+    signatures: tuple[dict[str, Any], ...]
     options: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    @property
-    def call(self) -> str:
-        """Where the function is."""
-        return self.calls.function.call
+    todos: tuple[str, ...] = ()
 
     @property
     def body(self) -> dict[str, Any]:
         """The entry as plain values."""
-        found: dict[str, Any] = {"call": self.call}
-        if self.args:
-            found["args"] = [{name: spec} for name, spec in self.args]
-        if self.kwargs:
-            found["kwargs"] = dict(self.kwargs)
-        found |= {"dims": self.dims} if self.dims else {}
-        found |= {"pad": self.pad} if self.pad else {}
-        found |= {"static": self.static} if self.static else {}
-        return {**found, **self.options}
+        one = len(self.signatures) == 1
+        own = self.signatures[0] if one else {"signatures": [*self.signatures]}
+        return {"call": self.function.call, **own, **self.options}
+
+    @property
+    def tally(self) -> Tally:
+        """The sum of all calls."""
+        return sum((each.tally for each in self.seen), Tally())
 
 
-def entries_for(variant: Variant, limits: Limits) -> list[Entry]:
-    """Return the entries for calls that differ in sizes and static values only."""
-    _, padded = _padded_dims(variant, limits)
-    rows = dict(zip(map(id, variant.seen), padded, strict=True))
-    parts = combined(variant.seen, lambda seen: rows[id(seen)])
-    if len(parts) == 1:
-        return [_entry(variant, limits)]
-    # A part may have so few sizes that none is padded: then they may not be combined any more.
-    variants = (Variant(variant.function, tuple(part)) for part in parts)
-    return [entry for each in variants for entry in entries_for(each, limits)]
+def seen_of(log: CallLog, key: str, call: ObservedCall) -> Seen:
+    """Return a call as a manifest has it."""
+    problems = [call.problem, *(f"{a.name}: {a.problem}" for a in call.arguments if a.problem)]
+    statics = {}
+    for name, data in call.statics:
+        statics[name], problem = _static(data)
+        problems += [f"the static argument {name} is {problem}"] if problem else []
+    tally = log.tallies.get(key, Tally())
+    return Seen(call, statics, tally, "; ".join(filter(None, problems)))
 
 
-def problem_entry(variant: Variant) -> Entry:
-    """Return an entry that is written as a comment, for calls that no manifest can have."""
-    seen = variant.seen[0]
-    problems = dict.fromkeys(problem for each in variant.seen for problem in each.problems)
-    specs = {
-        argument.name: _partly(tree, argument.leaves)
-        for argument, tree in zip(seen.call.arguments, seen.trees, strict=True)
-    }
-    args, kwargs = by_position(variant.function, specs, [name for name, _ in seen.statics])
-    return Entry(variant, args, kwargs, problems=tuple(problems))
+def entries_for(function: ObservedFunction, seen: Iterable[Seen], most: int) -> list[Entry]:
+    """Return the entries for calls of a function; a dim of more than `most` sizes is padded."""
+    groups: dict[bytes, list[Seen]] = {}
+    for each in seen:
+        groups.setdefault(canonical_json(each.options), []).append(each)
+    return [each for group in groups.values() for each in _entries(function, group, most)]
 
 
-def _entry(variant: Variant, limits: Limits) -> Entry:
-    seen, function = variant.seen, variant.function
-    found, rows = _padded_dims(variant, limits)
-    statics = static_option(seen)
-    specs, problems = {}, []
-    for index, argument in enumerate(seen[0].call.arguments):
-        specs[argument.name] = plain_spec(variant, index, found.dims)
-    try:
-        options = options_of(function, seen[0])
-    except Unsupported as err:
-        options, problems = {}, [str(err)]
-    args, kwargs = by_position(function, specs, statics)
-    return Entry(
-        variant,
-        args,
-        kwargs,
-        dims_option(found.dims.order, rows) if found.dims.order else {},
-        dict.fromkeys(found.buckets, 0),
-        statics,
-        options,
-        tuple(found.notes()),
-        tuple(problems),
-    )
+def _entries(function: ObservedFunction, seen: Sequence[Seen], most: int) -> Iterator[Entry]:
+    """Yield one entry, and one for each signature that is padded: all of an entry have its dims."""
+    kinds: dict[bytes, list[Seen]] = {}
+    for each in seen:
+        kinds.setdefault(canonical_json(each.kind), []).append(each)
+    exact: list[Seen] = []
+    signatures: list[dict[str, Any]] = []
+    options = _options(function, seen[0])
+    for group in kinds.values():
+        sized = _Sized.of(group, most)
+        found = _signatures(function, group, sized)
+        if sized.padded:
+            pad = {"pad": dict.fromkeys(sized.padded, 0)}
+            yield _entry(function, group, found, {**pad, **options}, sized.notes)
+        else:
+            exact += group
+            signatures += found
+    if exact:
+        yield _entry(function, exact, signatures, options)
 
 
-# --- dims and buckets -----------------------------------------------------------------------------
+def _entry(
+    function: ObservedFunction,
+    seen: Sequence[Seen],
+    signatures: Sequence[dict[str, Any]],
+    options: dict[str, Any],
+    notes: tuple[str, ...] = (),
+) -> Entry:
+    specs = [argument.spec for each in seen for argument in each.call.arguments]
+    todos = tuple(dict.fromkeys(todo for spec in specs for todo in todos_in(spec)))
+    return Entry(function, tuple(seen), tuple(signatures), options, notes, todos)
+
+
+# --- signatures -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Padded:
-    """Dims, and the buckets and histograms of those that are padded."""
+class _Sized:
+    """The dims of calls of one kind; `rows` has the sizes of each, or those it is padded to."""
 
     dims: Dims
-    buckets: dict[str, Buckets]
-    histograms: dict[str, Counter[int]]
-    kept: tuple[str, ...]
+    rows: list[Row]
+    padded: tuple[str, ...]
+    notes: tuple[str, ...]
 
-    def notes(self) -> Iterable[str]:
-        for name, buckets in self.buckets.items():
-            counts = self.histograms[name]
-            most = counts.most_common(_SHOWN_SIZES)
-            often = ", ".join(f"{size} ({counted(calls, 'call')})" for size, calls in most)
-            few = counted(len(buckets.sizes), "size")
-            yield (
-                f"{name}: {len(counts)} sizes from {min(counts)} to {max(counts)}, "
-                f"most often {often}"
+    @classmethod
+    def of(cls, seen: Sequence[Seen], most: int) -> _Sized:
+        shapes = [tuple(tuple(a.shape for a in avals) for avals in s.avals) for s in seen]
+        dims = find_dims(shapes, seen[0].names, taken=[*seen[0].statics])
+        largest, notes = {}, []
+        for index, name in enumerate(dims.order):
+            counts: Counter[int] = Counter()
+            for each, row in zip(seen, dims.rows, strict=True):
+                counts[row[index]] += max(1, each.tally.calls)
+            if len(counts) > most and not _is_of_keys(seen[0], dims, name):
+                largest[name] = max(counts)
+                often = ", ".join(str(size) for size, _ in counts.most_common(5))
+                notes.append(
+                    f"{name}: {len(counts)} sizes from {min(counts)} to {max(counts)}, most often "
+                    f"{often}; padded to powers of two. The build checks that padding changes no "
+                    "result."
+                )
+        rows = [
+            tuple(
+                bucket_of(size, largest[name]) if name in largest else size
+                for name, size in zip(dims.order, row, strict=True)
             )
-            yield (
-                f"{name}: padded to {few}; {buckets.waste:.0%} of the work is padding. "
-                "The build checks that padding changes no result."
-            )
-        for name in self.kept:
-            yield f"{name}: {len(self.histograms[name])} sizes; PRNG keys cannot be padded"
+            for row in dims.rows
+        ]
+        return cls(dims, rows, tuple(largest), tuple(notes))
 
 
-def _padded_dims(variant: Variant, limits: Limits) -> tuple[_Padded, list[Row]]:
-    """Return the dims of calls, and the row of each call: its sizes, or those it is padded to."""
-    names = [argument.name for argument in variant.seen[0].call.arguments]
-    statics = [name for name, _ in variant.seen[0].statics]
-    dims = find_dims([seen.shapes for seen in variant.seen], names, taken=statics)
-    buckets, histograms, kept = {}, {}, []
-    for index, name in enumerate(dims.order):
-        counts: Counter[int] = Counter()
-        for seen, row in zip(variant.seen, dims.rows, strict=True):
-            counts[row[index]] += max(1, seen.tally.calls)
-        if len(counts) > limits.most:
-            histograms[name] = counts
-            if _is_of_keys(variant, dims, name):
-                kept.append(name)
-            else:
-                buckets[name] = choose_buckets(counts, limits.most, limits.max_waste)
-    order = dims.order
-    rows = [
-        tuple(buckets[n].of(size) if n in buckets else size for n, size in zip(order, row))  # noqa: B905
-        for row in dims.rows
-    ]
-    return _Padded(dims, buckets, histograms, tuple(kept)), rows
+def _is_of_keys(seen: Seen, dims: Dims, name: str) -> bool:
+    """Return whether arrays of typed PRNG keys have a dim: they cannot be padded."""
+    places = [(argument, leaf) for (argument, leaf, _), n in dims.names.items() if n == name]
+    return any(seen.avals[a][leaf].dtype.startswith("key<") for a, leaf in places)
 
 
-def _is_of_keys(variant: Variant, dims: Dims, name: str) -> bool:
-    arguments = variant.seen[0].call.arguments
-    places = [(a, leaf) for (a, leaf, _), each in dims.names.items() if each == name]
-    return any(arguments[a].leaves[leaf].dtype.startswith("key<") for a, leaf in places)
+def _signatures(
+    function: ObservedFunction, seen: Sequence[Seen], sized: _Sized
+) -> list[dict[str, Any]]:
+    """Return one signature if sizes and static values are all combined, else one per values."""
+    by_values: dict[bytes, list[int]] = {}
+    for index, each in enumerate(seen):
+        by_values.setdefault(_statics_key(each), []).append(index)
+    sizes = {frozenset(sized.rows[index] for index in places) for places in by_values.values()}
+    columns = [{encoded(each.statics[name]) for each in seen} for name in seen[0].statics]
+    is_product = len(sizes) == 1 and math.prod(map(len, columns)) == len(by_values)
+    groups = [[*range(len(seen))]] if is_product else [*by_values.values()]
+    return [_signature(function, [seen[i] for i in g], sized, g) for g in groups]
 
 
-# --- arguments ------------------------------------------------------------------------------------
+def _signature(
+    function: ObservedFunction, seen: Sequence[Seen], sized: _Sized, places: Sequence[int]
+) -> dict[str, Any]:
+    dims = sized.dims
+    specs = {}
+    for index, argument in enumerate(seen[0].call.arguments):
+        texts = [*_with_names(seen[0].avals[index], dims.of_argument(index))]
+        specs[argument.name] = with_avals(argument.spec, functools.partial(_next_of, texts))
+    args, kwargs = _by_position(function, specs, seen[0].statics)
+    rows = {sized.rows[place] for place in places}
+    static: dict[str, list[Any]] = {name: [] for name in seen[0].statics}
+    for name, values in static.items():
+        values += {encoded(each.statics[name]): each.statics[name] for each in seen}.values()
+    found: dict[str, Any] = {
+        "args": [{name: spec} for name, spec in args.items()],
+        "kwargs": kwargs,
+        "dims": dims_option(dims.order, rows) if dims.order else {},
+        "static": static,
+    }
+    return {key: value for key, value in found.items() if value}
 
 
-def plain_spec(variant: Variant, index: int, dims: Dims) -> Any:
-    """Return what the manifest says of an argument."""
-    seen, names = variant.seen[0], dims.of_argument(index)
-    argument, tree = seen.call.arguments[index], seen.trees[index]
-    likes = {each.call.arguments[index].like for each in variant.seen}
-    like = next(iter(likes)) if len(likes) == 1 and not names else ""
-    try:
-        plain = spec_of(tree, argument.leaves, names)
-    except Inexpressible:
-        return {"like": like} if like else "TODO"
-    return {"like": like} if like and len(argument.leaves) > _FEW_LEAVES else plain
+def _next_of(texts: list[str], text: str) -> str:
+    return UNKNOWN if text.startswith(TODO) else texts.pop(0)
 
 
-def _partly(tree: Any, leaves: Any) -> Any:
-    """Return what is known of an argument that the manifest may not be able to have."""
-    try:
-        return spec_of(tree, leaves, {}) if tree is not None else "TODO"
-    except Inexpressible:
-        return "TODO"
+def _with_names(avals: Sequence[Aval], names: dict[tuple[int, int], str]) -> Iterable[str]:
+    """Yield avals with the names of their dims, as `f32[batch,64]`."""
+    for leaf, aval in enumerate(avals):
+        sizes = [names.get((leaf, axis), str(size)) for axis, size in enumerate(aval.shape)]
+        yield f"{str(aval).partition('[')[0]}[{','.join(sizes)}]"
 
 
-def by_position(
-    function: RecordedFunction, specs: dict[str, Any], statics: Iterable[str]
-) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]:
+def _by_position(
+    function: ObservedFunction, specs: dict[str, Any], statics: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments by position, as far as none before is left out, and those by name."""
     left_out = {*function.static, *statics}
     slots = [name for name in function.positional if name not in left_out]
-    count = 0
-    while count < len(slots) and slots[count] in specs:
-        count += 1
-    # What is no parameter was passed through `*args`, after all others.
-    rest = [n for n in specs if n not in slots and n not in function.keywords]
-    first = [*slots[:count], *(rest if count == len(slots) else ())]
-    args = tuple((name, specs[name]) for name in first)
-    return args, tuple((name, spec) for name, spec in specs.items() if name not in first)
+    given = [name in specs for name in slots]
+    count = given.index(False) if False in given else len(slots)
+    args = {name: specs[name] for name in slots[:count]}
+    return args, {name: spec for name, spec in specs.items() if name not in args}
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def _options(function: ObservedFunction, seen: Seen) -> dict[str, Any]:
+    """Return the options of an entry besides its signatures."""
+    call = seen.call
+    found = {
+        "wrap": function.wrap,
+        "donate": [name for name in function.donate if name in seen.names],
+        "mesh": call.mesh,
+        "explicit_axes": [*call.explicit_axes],
+        "in_shardings": _shardings(seen) if call.mesh else {},
+        "config": call.config,
+        "env": call.env,
+        **function.options,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _shardings(seen: Seen) -> dict[str, Any]:
+    """Return the shardings of the arguments that have any; TODO where its arrays have several."""
+    found: dict[str, Any] = {}
+    for argument in seen.call.arguments:
+        split = [spec for spec in argument.shardings if spec and any(spec)]
+        if split:
+            is_one = len(split) == len(argument.shardings) and all(s == split[0] for s in split)
+            found[argument.name] = split[0] if is_one else UNKNOWN
+    return found
+
+
+# --- static values --------------------------------------------------------------------------------
+
+
+def _static(data: Any) -> tuple[Any, str]:
+    """Return the value of an encoding as the manifest has it, or why it has none."""
+    try:
+        value = decode(data)
+    except ValueError:
+        return None, f"{shown(data)[:80]}, an object that YAML cannot write; {_PARTIAL}"
+    if not _is_writable(value):
+        return None, f"{value!r:.80}, which YAML cannot write; {_PARTIAL}"
+    return value, ""
+
+
+def _is_writable(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_writable, value))
+    is_number = isinstance(value, float) and not math.isnan(value)
+    return value is None or is_number or isinstance(value, bool | int | str)
+
+
+def _statics_key(seen: Seen) -> bytes:
+    return canonical_json(seen.call.statics)
+
+
+def _blank(text: str) -> str:
+    return TODO if text.startswith(TODO) else ""
+
+
+def encoded(value: Any) -> str:
+    """Return a static value as text that tells types apart: 1, 1.0 and True are three."""
+    return json.dumps(encode(value), sort_keys=True)

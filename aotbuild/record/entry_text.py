@@ -3,54 +3,62 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aotbuild.record.counted import cost
 from aotbuild.record.entries import Entry
+from aotbuild.record.specs import TODO
 from aotbuild.record.yaml_text import WIDTH, entry_lines, flow
 
 
 def function_lines(
-    name: str, entry: Entry, body: dict[str, Any], indent: int = 2, step: int = 2
+    name: str, entry: Entry, indent: int = 2, kept: dict[str, Any] | None = None
 ) -> list[str]:
     """Return the lines of an entry, with what it costs above it."""
-    pad = " " * indent
-    notes = [cost(entry.calls.tally, len(entry.calls.seen)), *entry.notes]
-    return [
-        *(line for note in notes for line in comment(note, pad)),
-        *_body(name, body, indent, step),
-    ]
-
-
-def commented_lines(name: str, entry: Entry, indent: int = 2, step: int = 2) -> list[str]:
-    """Return the lines of an entry that cannot be compiled: all are comments."""
-    pad = " " * indent
-    reasons = [f"{name} is not compiled: {reason}" for reason in entry.problems]
-    notes = [cost(entry.calls.tally, len(entry.calls.seen)), *reasons[:3]]
-    body = [line.removeprefix(pad) for line in _body(name, entry.body, indent, step)]
-    return [
-        *(line for note in notes for line in comment(note, pad)),
-        *(f"{pad}# {line}" for line in body),
-    ]
-
-
-def comment(text: str, pad: str) -> list[str]:
-    """Return a text as lines of comments."""
-    plain = "".join(c if c.isprintable() else " " for c in text)
-    return [f"{pad}# {line}" for line in textwrap.wrap(plain, max(20, WIDTH - len(pad) - 2))]
-
-
-def _body(name: str, body: dict[str, Any], indent: int, step: int) -> Iterator[str]:
-    inner = indent + step
-    yield f"{' ' * indent}{flow(name)}:"
+    pad, inner = " " * indent, indent + 2
+    notes = [cost(entry), *entry.notes]
+    notes += [f"{TODO}: {each}; name a tree like it: {{like: module:attr}}" for each in entry.todos]
+    lines = [f"{pad}# {line}" for note in notes for line in textwrap.wrap(note, WIDTH - indent - 2)]
+    lines.append(f"{pad}{flow(name)}:")
+    body = {**entry.body, **(kept or {})}
+    signatures = body.pop("signatures", [])
     for key, value in body.items():
         if key == "call":
-            yield f"{' ' * inner}call: {value}"
-        elif key == "args":
-            yield f"{' ' * inner}args:"
-            for argument in value:
-                for argument_name, spec in argument.items():
-                    yield from entry_lines(argument_name, spec, inner + step, "- ")
+            lines.append(f"{' ' * inner}call: {value}")
         else:
-            yield from entry_lines(key, value, inner)
+            lines += _args_lines(value, inner) if key == "args" else entry_lines(key, value, inner)
+        if key == "call" and signatures:
+            lines.append(f"{' ' * inner}signatures:")
+            for each in signatures:
+                lines += signature_lines(each, inner + 2)
+    return lines
+
+
+def cost(entry: Entry) -> str:
+    """Return `1,204 calls, 3 signatures, 12.4 s to compile`."""
+    signatures = counted(len(entry.seen), "signature")
+    seconds = f"{entry.tally.seconds:,.1f} s to compile"
+    return f"{counted(entry.tally.calls, 'call')}, {signatures}, {seconds}"
+
+
+def counted(number: int, word: str) -> str:
+    """Return `1 call` or `1,204 calls`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def signature_lines(signature: dict[str, Any], indent: int) -> list[str]:
+    """Return the lines of an item of `signatures:`."""
+    lines: list[str] = []
+    for key, value in signature.items():
+        inner = indent + 2
+        lines += _args_lines(value, inner) if key == "args" else entry_lines(key, value, inner)
+    if not lines:
+        return [f"{' ' * indent}- {{}}"]
+    return [f"{' ' * indent}- {lines[0].lstrip()}", *lines[1:]]
+
+
+def _args_lines(args: Sequence[dict[str, Any]], indent: int) -> Iterator[str]:
+    yield f"{' ' * indent}args:"
+    for argument in args:
+        for name, spec in argument.items():
+            yield from entry_lines(name, spec, indent + 2, "- ")

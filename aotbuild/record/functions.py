@@ -1,28 +1,21 @@
-"""What a recording says of a function: its name, its parameters, and what its jit was told."""
+"""What a call log says of a function: its name, its parameters, and what its jit was told."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import sys
 from collections import Counter
-from dataclasses import replace
-from importlib import metadata
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from aotbuild.format.canonical import as_utf8
-from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.values import import_object
 from aotbuild.record import private
-from aotbuild.record.global_names import GlobalNames
-from aotbuild.record.main_module import importable
-from aotbuild.record.recording import RecordedFunction
+from aotbuild.record.call_log import ObservedFunction
+from aotbuild.record.names import GlobalNames, importable
 
 OPERATION = "it is an operation of jax outside of jit: call it inside a jitted function"
-_PMAP = "it is called by jax.pmap: use jax.jit, with shardings of its arguments"
 TRANSFORMED = (
     "it is called inside an eager transformation (grad, vmap and the like), where no executable "
     "runs: put the transformation into a jitted function"
@@ -49,20 +42,15 @@ def is_operation(function: Any) -> bool:
     return module.partition(".")[0] in _OPERATIONS or hasattr(function, "_apply_primitive")
 
 
-def describe_operation(function: Any) -> RecordedFunction:
+def describe_operation(function: Any) -> ObservedFunction:
     """Return an operation of jax, without what its calls have."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
-    return RecordedFunction(f"{getattr(function, '__module__', 'jax')}:{name}", OPERATION)
-
-
-def describe_pmapped(function: Any) -> RecordedFunction:
-    """Return a function that was called under `jax.pmap`."""
-    return replace(describe_function(function, None), problem=_PMAP)
+    return ObservedFunction(f"{getattr(function, '__module__', 'jax')}:{name}", OPERATION)
 
 
 def describe_function(
     function: Any, info: Any, wrap: str = "", wrapper: Any = None
-) -> RecordedFunction:
+) -> ObservedFunction:
     """Return a function that was called under a jit, whose options are `info`.
 
     `wrapper` is what the program called, if it is not what `jax.jit` returned.
@@ -71,9 +59,8 @@ def describe_function(
     call, problem = _name_of(function, info, wrapper)
     positional, keywords, strange = _parameters(function)
     file, line = _place_of(source)
-    distribution, version = _distribution_of(getattr(source, "__module__", None) or "")
     names = [*positional, *keywords]
-    return RecordedFunction(
+    return ObservedFunction(
         call=call,
         problem=problem or strange,
         file=file,
@@ -84,9 +71,6 @@ def describe_function(
         donate=_named(names, positional, info, "donate"),
         wrap=wrap,
         options=_options(info),
-        distribution=distribution,
-        version=version,
-        digest=_digest_of(file),
     )
 
 
@@ -194,28 +178,6 @@ def _place_of(source: Any) -> tuple[str, int]:
     if not isinstance(code, CodeType):
         return "", 0
     return as_utf8(code.co_filename), code.co_firstlineno
-
-
-@functools.cache
-def _digest_of(file: str) -> str:
-    try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
-    except OSError:
-        return ""
-
-
-@functools.cache
-def _distributions() -> dict[str, list[str]]:
-    try:
-        return dict(metadata.packages_distributions())
-    except UNREADABLE:  # one damaged `.dist-info` is enough
-        return {}
-
-
-def _distribution_of(module: str) -> tuple[str, str]:
-    names = _distributions().get(module.partition(".")[0], [])
-    name = next(filter(None, names), "")  # None, if METADATA has none
-    return name, installed_version(name) or "" if name else ""
 
 
 # --- the parameters -----------------------------------------------------------------------------

@@ -1,20 +1,41 @@
-"""The guard: from here on nothing is traced, lowered or compiled without a word."""
+"""The guard: from here on nothing is traced, lowered or compiled without a word.
+
+jax calls listeners before it traces, lowers or compiles. They are installed while a guard holds
+somewhere, and when jax has been imported, which a guard never does itself. Each context
+(`contextvars`) has a stack of guards, so that a guard holds for the code that runs inside it and
+for tasks that this code starts. Below the stack are the guards of the whole process.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from collections.abc import Callable, Generator
-from types import TracebackType
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from aotbuild.errors import AotbuildError
-from aotbuild.record import guard_listener, guard_state
+from aotbuild.runtime.after_import import AfterImport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MODES = ("raise", "log", "count")
+_ALLOW = "allow"
 _VARIABLE = "AOTBUILD_GUARD"
 _BUILDING = "AOTBUILD_BUILDING"  # set in processes that compile on purpose
+
+# (the guard, its mode); the innermost is the last.
+_stack: ContextVar[tuple[tuple[object, str], ...]] = ContextVar("aotbuild_guard", default=())
+_of_process: tuple[tuple[object, str], ...] = ()  # replaced, never changed: it is read unlocked
+_lock = threading.RLock()  # reentrant: a signal handler may interrupt `_seen`
+_holding = 0  # how many guards hold
+_counts: dict[str, Counter[str]] = {}
+_logged: set[Hashable] = set()
 
 
 class Guard:
@@ -42,7 +63,7 @@ class Guard:
     """
 
     def __init__(self, mode: str) -> None:
-        self._mode: guard_state.Mode = _checked(mode, "guard(mode)")
+        self._mode = _checked(mode, "guard(mode)")
 
     @classmethod
     def allow(cls) -> Guard:
@@ -53,7 +74,7 @@ class Guard:
             ...     warm_up()
         """
         made = cls.__new__(cls)
-        made._mode = "allow"
+        made._mode = _ALLOW
         return made
 
     @staticmethod
@@ -63,25 +84,36 @@ class Guard:
         The keys are `tracing`, `lowering` and `compiling`, and below them the functions as
         `module:qualname`; jax's own operations are `jax:add` and the like.
         """
-        return guard_state.counts()
+        with _lock:
+            return {kind: dict(found) for kind, found in _counts.items()}
 
     def start(self) -> Guard:
         """Make it hold for the whole process, and return it; a second call does nothing."""
-        if guard_state.switch_on(self, self._mode):
-            guard_listener.hold()
+        global _of_process
+        with _lock:
+            is_new = all(known is not self for known, _ in _of_process)
+            if is_new:
+                _of_process = (*_of_process, (self, self._mode))
+        if is_new:
+            _hold(1)
         return self
 
     def stop(self) -> None:
         """End what `start` began; a second call does nothing."""
-        if guard_state.switch_off(self):
-            guard_listener.release()
+        global _of_process
+        with _lock:
+            before = _of_process
+            _of_process = tuple(entry for entry in before if entry[0] is not self)
+            was_on = len(_of_process) < len(before)
+        if was_on:
+            _hold(-1)
 
     def __repr__(self) -> str:
-        return "aotbuild.guard.allow()" if self._mode == "allow" else f"guard({self._mode!r})"
+        return "aotbuild.guard.allow()" if self._mode == _ALLOW else f"guard({self._mode!r})"
 
     def __enter__(self) -> Guard:
-        guard_listener.hold()
-        guard_state.enter(self, self._mode)
+        _hold(1)
+        _stack.set((*_stack.get(), (self, self._mode)))
         return self
 
     def __exit__(
@@ -90,66 +122,32 @@ class Guard:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        guard_state.leave(self)
-        guard_listener.release()
+        _leave(self)
+        _hold(-1)
 
     def __call__(self, function: F) -> F:
-        """Return a function that runs inside this guard: sync, async, or a generator.
+        """Return a function that runs inside this guard: sync or async.
 
-        AotbuildError for an asynchronous generator.
+        AotbuildError for a generator.
         """
-        import functools
 
-        return functools.wraps(function)(_inside(self, function))  # type: ignore[return-value]
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
 
+        async def call_async(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return await function(*args, **kwargs)
 
-def _inside(guard: Guard, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what runs a function inside a guard."""
-    import inspect
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with guard:
-            return function(*args, **kwargs)
-
-    async def call_async(*args: Any, **kwargs: Any) -> Any:
-        with guard:
-            return await function(*args, **kwargs)
-
-    def generate(*args: Any, **kwargs: Any) -> Any:
-        return (yield from _steps(guard, function(*args, **kwargs)))
-
-    if inspect.isasyncgenfunction(function):
-        msg = (
-            f"guard: {function.__qualname__} is an asynchronous generator\n"
-            "  expected a function, a coroutine function or a generator function\n"
-            "Write `with aotbuild.guard(…):` around the steps inside it."
-        )
-        raise AotbuildError(msg)
-    if inspect.iscoroutinefunction(function):
-        return call_async
-    if inspect.isgeneratorfunction(function):
-        return generate
-    return call
-
-
-def _steps(guard: Guard, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Run a generator, each step of it inside a guard, and its consumer outside."""
-    step: Callable[[Any], Any] = generator.send
-    given: Any = None
-    while True:
-        with guard:
-            try:
-                made = step(given)
-            except StopIteration as end:
-                return end.value
-        try:
-            step, given = generator.send, (yield made)
-        except GeneratorExit:
-            with guard:
-                generator.close()
-            raise
-        except BaseException as err:  # noqa: BLE001 - whatever the consumer throws into it
-            step, given = generator.throw, err
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            msg = (
+                f"guard: {function.__qualname__} is a generator\n"
+                "  expected a function or a coroutine function\n"
+                "Write `with aotbuild.guard(…):` around the steps inside it."
+            )
+            raise AotbuildError(msg)
+        made = call_async if inspect.iscoroutinefunction(function) else call
+        return functools.wraps(function)(made)  # type: ignore[return-value]
 
 
 def start_from_environment() -> None:
@@ -159,12 +157,102 @@ def start_from_environment() -> None:
     """
     mode = os.environ.get(_VARIABLE)
     if mode and os.environ.get(_BUILDING) != "1":
-        _checked(mode, f"the environment variable {_VARIABLE}")
-        Guard(mode).start()
+        Guard(_checked(mode, f"the environment variable {_VARIABLE}")).start()
 
 
-def _checked(mode: Any, place: str) -> Any:
+def _checked(mode: str, place: str) -> str:
     if mode not in _MODES:
         msg = f"{place}: expected one of {', '.join(_MODES)}, found {mode!r}; set one of these"
         raise AotbuildError(msg)
     return mode
+
+
+def _leave(guard: object) -> None:
+    """Take the innermost entry of a guard off this context."""
+    stack = list(_stack.get())
+    for index in reversed(range(len(stack))):
+        if stack[index][0] is guard:
+            del stack[index]
+            break
+    _stack.set(tuple(stack))
+
+
+# --- listeners ------------------------------------------------------------------------------------
+
+
+def _hold(change: int) -> None:
+    """Count the guards that hold, and have jax tell of what it begins while there are any."""
+    global _holding
+    with _lock:
+        _holding += change
+        if not _holding:
+            _AFTER_JAX.stop()
+        elif "jax" not in sys.modules:
+            _AFTER_JAX.start()
+    _listen()
+
+
+def _listen() -> None:
+    """Have the listeners installed if and only if a guard holds."""
+    if "jax" not in sys.modules:
+        return
+    # Outside the lock: this may wait for another thread that imports jax, and then calls this.
+    from aotbuild.record import private
+
+    with _lock:
+        if _holding:
+            # It stays registered, because removing it could make jax skip another listener.
+            private.listen_to_begins(_on_begin)
+            private.listen_to_traces(_on_trace)
+        else:
+            private.stop_listening_to_traces()
+
+
+def _on_jax() -> None:
+    with _lock:
+        _AFTER_JAX.stop()
+    _listen()
+
+
+_AFTER_JAX = AfterImport("jax", _on_jax)
+
+
+def _on_begin(event: str, _: float, **facts: Any) -> None:
+    """Look at an event of `jax.monitoring` that something begins."""
+    from aotbuild.record import private
+
+    if (kind := private.BEGINS.get(event)) and _mode():
+        _seen(kind, str(facts.get("fun_name", "")), sys._getframe(1))
+
+
+def _on_trace(frame: FrameType) -> None:
+    """Look at a trace that begins."""
+    if _mode():
+        _seen("tracing", "", frame)
+
+
+def _mode() -> str:
+    """Return the mode that holds here; empty where all is allowed."""
+    stack = _stack.get() or _of_process
+    return stack[-1][1] if stack and stack[-1][1] != _ALLOW else ""
+
+
+def _seen(kind: str, name: str, frame: FrameType) -> None:
+    """Raise, log or count what begins at a frame of jax."""
+    from aotbuild.record import private
+    from aotbuild.record.guard_report import look
+
+    mode = _mode()
+    with Guard.allow():  # to explain may import and call the user's code
+        seen = look(kind, name, frame)
+        with _lock:
+            _counts.setdefault(kind, Counter())[seen.function] += 1
+            is_first = seen.key not in _logged
+            if mode == "log":
+                _logged.add(seen.key)
+        if mode == "raise":
+            error = seen.error()
+            private.forget_unfinished(frame)
+            raise error
+        if mode == "log" and is_first:
+            seen.log()

@@ -132,8 +132,7 @@ class JitCall:
         function: The function; None if unknown.
         args: The positional arguments; None if unknown.
         kwargs: The arguments by name.
-        static_positions: The positions of static arguments.
-        static_names: The names of static arguments.
+        info: The options of its jit; None if unknown.
         is_operation: Whether it is an operation of jax that was called outside of jit.
     """
 
@@ -145,9 +144,30 @@ class JitCall:
     function: Callable[..., Any] | None = None
     args: tuple[Any, ...] | None = None
     kwargs: Mapping[str, Any] | None = None
-    static_positions: tuple[int, ...] = ()
-    static_names: tuple[str, ...] = ()
+    info: Any = None
     is_operation: bool = False
+
+    @property
+    def static_positions(self) -> tuple[int, ...]:
+        """The positions of static arguments."""
+        return tuple(getattr(self.info, "static_argnums", ()))
+
+    @property
+    def static_names(self) -> tuple[str, ...]:
+        """The names of static arguments."""
+        return tuple(getattr(self.info, "static_argnames", ()))
+
+    @property
+    def statics(self) -> dict[str, Any]:
+        """The static arguments by name."""
+        try:
+            names = [*inspect.signature(self.function).parameters]  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            names = []
+        names += [f"argument {place}" for place in range(len(names), len(self.args or ()))]
+        given = dict(zip(names, self.args or (), strict=False)) | dict(self.kwargs or {})
+        places = {names[place] for place in self.static_positions if place < len(names)}
+        return {name: given[name] for name in given if name in {*places, *self.static_names}}
 
 
 def find_call(frame: FrameType | None, name: str = "") -> JitCall:
@@ -215,8 +235,7 @@ def _call_of(facts: Mapping[str, Any], name: str) -> JitCall:
         function=function,
         args=facts.get("args"),
         kwargs=facts.get("kwargs"),
-        static_positions=tuple(getattr(info, "static_argnums", ())),
-        static_names=tuple(getattr(info, "static_argnames", ())),
+        info=info,
         is_operation=bool(getattr(function, "_apply_primitive", False)),
     )
 
@@ -359,11 +378,6 @@ def inner_function(function: Any) -> tuple[Any, Any]:
     return names.get("_fun"), names.get("_jit_info")
 
 
-def entries(jitted: Any) -> int:
-    """Return how many signatures the C++ dispatch of a jitted function knows."""
-    return int(jitted._cache_size())
-
-
 def device_count() -> int:
     """Return how many devices this process has; 1 as long as jax has not looked for them."""
     return int(jax.device_count()) if xla_bridge.backends_are_initialized() else 1
@@ -409,16 +423,6 @@ def _leaf_key(leaf: Any) -> Any:
 def trace_context() -> Any:
     """Return the settings of jax that decide a trace, as its own caches tell them apart."""
     return config.config_ext.trace_context()
-
-
-def pmapped_function(function: Any) -> Any:
-    """Return the function that was given to `jax.pmap`, which makes one of its own; else None."""
-    inside = inspect.unwrap(function)
-    if getattr(inside, "__module__", None) != "jax._src.pmap":
-        return None
-    names = getattr(getattr(inside, "__code__", None), "co_freevars", ())
-    found = dict(zip(names, getattr(inside, "__closure__", None) or (), strict=False))
-    return getattr(found["fun"].cell_contents, "f", None) if "fun" in found else None
 
 
 def shardings_of_jit(info: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Watching this process from a start to a stop, into a recording."""
+"""Watching this process from a start to a stop, into a call log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.record.recording import Recording, read_recording
 from aotbuild.record.writer import Writer
 
 if TYPE_CHECKING:
@@ -29,25 +28,25 @@ def _watch_forks() -> None:
     os.register_at_fork(after_in_child=after_fork)
 
 
-def check_folder(path: Path) -> None:
-    """Raise AotbuildError if there is no folder for a file."""
-    if not path.parent.is_dir():
-        msg = f"{path}: there is no folder {path.parent}; make it first"
-        raise AotbuildError(msg)
-
-
 class Recorder:
     """Watches the calls of jitted functions in this process, from `start` to `stop`.
 
-    Functions that were made or called before are watched, too, in all threads. Child processes
-    that are forked are watched; others are if they start a recorder.
+    Functions that were made or called before are watched, too, in all threads, and so are processes
+    that are forked meanwhile. What the program computes does not change; a warm call takes a few µs
+    longer.
 
     Args:
-        path: The recording, as `calls.jsonl`. It is appended to; several processes may share it.
+        path: The call log, as `calls.jsonl`. It is appended to; several processes may share it.
+            `aotbuild record --from` makes a manifest of it.
+        check: A package, wheel or `_aot` folder: the log gets what it has for each signature.
+
+    Examples:
+        >>> with Recorder("calls.jsonl"):
+        ...     serve(requests)
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).absolute()
+    def __init__(self, path: str | os.PathLike[str], check: str = "") -> None:
+        self.path, self._place = Path(path).absolute(), check
         self._watcher: Watcher | None = None
 
     def start(self) -> Recorder:
@@ -60,8 +59,15 @@ class Recorder:
                 f"  found    one that writes {_one[0].path}\nStop that one first."
             )
             raise AotbuildError(msg)
-        check_folder(self.path)
-        self._watcher = Watcher(Writer(self.path))
+        if not self.path.parent.is_dir():
+            msg = f"{self.path}: there is no folder {self.path.parent}; make it first"
+            raise AotbuildError(msg)
+        check = None
+        if self._place:
+            from aotbuild.record.check import check_with
+
+            check = check_with(self._place)
+        self._watcher = Watcher(Writer(self.path), check)
         self._watcher.start()
         _one.append(self)
         atexit.register(self.stop)
@@ -75,10 +81,6 @@ class Recorder:
             atexit.unregister(self.stop)
             _one.remove(self)
             watcher.stop()
-
-    def read(self) -> Recording:
-        """Return what was recorded; OSError, or InvalidCallLog."""
-        return read_recording(self.path) if self.path.exists() else Recording()
 
     def after_fork(self) -> None:
         """Go on in a process that was forked."""

@@ -1,63 +1,54 @@
-"""Arguments as the manifest writes them: avals with the names of dims, in lists and maps."""
+"""What a manifest says of an argument, as plain values of YAML: avals in lists and maps.
+
+A node that YAML has no form for is `{like: module:attr}` if a global of a module is such a tree,
+else a text that begins with TODO and says what it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from aotbuild.format.aval import Aval
-from aotbuild.format.tree import LEAF, Tree, children_of
-from aotbuild.format.words import quote
-from aotbuild.manifest.spec_reader import RESERVED
-
-# The names of dims inside an argument, by the index of a leaf and that of an axis.
-Names = Mapping[tuple[int, int], str]
+TODO = "TODO"
+# Keys by which a map of the manifest is no dict; a test compares them with the manifest's reader.
+RESERVED = ("shape", "dtype", "like", "file", "dict", "tuple", "tree")
 
 
-class Inexpressible(Exception):
-    """YAML cannot say what an argument is; the message says why."""
+def is_like(spec: dict[str, Any]) -> bool:
+    """Return whether a map is `{like: module:attr}`, not a dict with the key `like`."""
+    return [*spec] == ["like"] and isinstance(spec["like"], str) and ":" in spec["like"]
 
 
-def spec_of(tree: Tree, leaves: tuple[Aval, ...], names: Names) -> Any:
-    """Return a tree as lists, maps and texts of YAML; Inexpressible for other nodes.
-
-    `tree` is as `format.tree` describes it.
-    """
-    texts = (aval_text(aval, index, names) for index, aval in enumerate(leaves))
-    return _spec(tree, texts)
-
-
-def aval_text(aval: Aval, leaf: int, names: Names) -> str:
-    """Return an aval with the names of its dims, as `f32[batch,64]`."""
-    sizes = [names.get((leaf, axis), str(size)) for axis, size in enumerate(aval.shape)]
-    return f"{str(aval).partition('[')[0]}[{','.join(sizes)}]"
+def avals_in(spec: Any) -> Iterator[str]:
+    """Yield the avals in a spec, in jax's order; TODO and `like:` have none."""
+    if isinstance(spec, str):
+        yield from [] if spec.startswith(TODO) else [spec]
+    elif isinstance(spec, list):
+        for item in spec:
+            yield from avals_in(item)
+    elif isinstance(spec, dict) and not is_like(spec):
+        for key in sorted(spec):
+            yield from avals_in(spec[key])
 
 
-def _spec(tree: Tree, texts: Iterator[str]) -> Any:
-    if tree == LEAF:
-        return next(texts)
-    kind = tree[0]
-    if kind == "none":
-        return None
-    if kind == "dict":
-        return _dict(tree[1], [_spec(child, texts) for child in children_of(tree)])
-    if kind not in ("list", "tuple"):
-        msg = f"YAML has no form for a {_shown(tree)}"
-        raise Inexpressible(msg)
-    items = [_spec(child, texts) for child in children_of(tree)]
-    return items if kind == "list" else {"tuple": items}
+def todos_in(spec: Any) -> Iterator[str]:
+    """Yield what each TODO in a spec stands for."""
+    if isinstance(spec, str):
+        yield from [spec.removeprefix(TODO).strip()] if spec.startswith(TODO) else []
+    elif isinstance(spec, list):
+        for item in spec:
+            yield from todos_in(item)
+    elif isinstance(spec, dict) and not is_like(spec):
+        for item in spec.values():
+            yield from todos_in(item)
 
 
-def _dict(keys: list[Any], items: list[Any]) -> Any:
-    odd = next((key for key in keys if not isinstance(key, str)), None)
-    if odd is not None:
-        msg = f"YAML has no form for a dict with the key {quote(odd)}"
-        raise Inexpressible(msg)
-    found = dict(zip(keys, items, strict=True))
-    is_form = any(key in RESERVED for key in found)
-    return {"dict": found} if is_form else found
-
-
-def _shown(tree: list[Any]) -> str:
-    is_named = tree[0] in ("namedtuple", "node") and isinstance(tree[1], str)
-    return str(tree[1] if is_named else tree[0])
+def with_avals(spec: Any, change: Callable[[str], Any]) -> Any:
+    """Return a spec in which each text, in jax's order, is what `change` makes of it."""
+    if isinstance(spec, str):
+        return change(spec)
+    if isinstance(spec, list):
+        return [with_avals(item, change) for item in spec]
+    if isinstance(spec, dict) and not is_like(spec):
+        return {key: with_avals(spec[key], change) for key in sorted(spec)}
+    return spec

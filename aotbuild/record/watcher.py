@@ -1,55 +1,42 @@
 """Watches all calls of jitted functions in this process, and writes what is new about them.
 
-A call that was seen before costs one lookup (`Watched.key`), or none: where the C++ dispatch has
-one entry only, a call that it serves is of that signature. The first call of a signature is
-described, which may take milliseconds.
+A call that was seen before costs one lookup (`Watched.key`). The first call of a signature is
+described, which may take milliseconds. What an executable of a loaded package serves is no call of
+a jitted function, and is not seen.
 """
 
 from __future__ import annotations
 
 import inspect
-import itertools
-import os
-import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from aotbuild.format.canonical import as_utf8
-from aotbuild.format.dist_info import installed_version
-from aotbuild.format.signature import Function
 from aotbuild.format.wrap import FILTER_JIT
 from aotbuild.record import private
-from aotbuild.record.calls import describe_call, has_tracers
-from aotbuild.record.functions import (
-    TRANSFORMED,
-    describe_function,
-    describe_operation,
-    describe_pmapped,
-)
-from aotbuild.record.kernels import KernelCall, KernelCalls, KernelOptions, describe_kernel
-from aotbuild.record.recording import (
-    Program,
-    RecordedCall,
-    RecordedFunction,
+from aotbuild.record.call_log import (
+    ObservedCall,
+    ObservedFunction,
     call_line,
     function_line,
-    program_line,
     tally_line,
+    verdict_line,
 )
+from aotbuild.record.calls import describe_call, has_tracers
+from aotbuild.record.functions import TRANSFORMED, describe_function, describe_operation
 from aotbuild.record.watched import Counted, Watched
 from aotbuild.record.writer import Writer, tell
-from aotbuild.runtime.library import watch_kernels
+
+# Returns why no executable serves a call of `module:qualname`; empty if one does.
+Check = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
 
 # Signatures of a function that are told apart, and the keys that lead to them.
 MOST_CALLS = 10_000
 _MOST_KEYS = 4 * MOST_CALLS
-_NO_SECONDS: Mapping[str, float] = {}
 # Seconds between two writes of tallies.
 _TICK = 1.0
 _TOO_MANY = f"it was called with more than {MOST_CALLS:,} signatures; the others are not told apart"
@@ -72,121 +59,86 @@ class _OfThread(threading.local):
 class Watcher:
     """Watches this process. There is one at most."""
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
+    def __init__(self, writer: Writer, check: Check | None = None) -> None:
+        self._writer, self._check = writer, check
+        self._has_reported = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin anew, in a new process."""
         self._lock = threading.RLock()
         self._local = _OfThread()
-        self._has_reported = False
-        self._forget()
-
-    def _forget(self) -> None:
-        """Begin anew, in a new process."""
         self._functions: dict[tuple[int, int, bool], Watched] = {}
         self._jitted: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._gone: list[Watched] = []  # of functions that the program has dropped
-        self._told: set[str] = set()
-        # Calls that the C++ dispatch did not serve; of a counter, as threads add to it.
-        self._misses = itertools.count(1)
-        self._missed = 0
-        self._written, self._has_begun = monotonic(), False
+        self._written_functions: set[str] = set()
+        self._written = monotonic()
 
     def start(self) -> None:
         """Watch from now on."""
         self._is_on = True
         private.listen_to_ends(self._ended)
         private.watch_calls(self._warm, self._cold)
-        self._kernels = KernelCalls(self._of_kernel)
-        watch_kernels(self._kernels.watch)
 
     def stop(self) -> None:
         """Watch no more, and write what was counted."""
         self._is_on = False
-        watch_kernels(None)
         private.unwatch_calls()
         private.stop_listening_to_ends(self._ended)
         self.write_tallies()
 
     def after_fork(self) -> None:
         """Go on in a forked process, where other threads may have held the lock."""
-        self._lock = threading.RLock()
-        self._local = _OfThread()
-        self._forget()
+        self._begin()
 
     # --- calls, which must not raise --------------------------------------------------------------
 
     def _warm(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any], _: Any) -> None:
         try:
-            if self._is_elsewhere() or self._kernels.is_inside(args):
+            if self._is_elsewhere():
                 return
-            watched, missed = self._jitted.get(jitted), self._missed
+            watched = self._jitted.get(jitted)
             if watched is None:
                 function, info = private.inner_function(jitted)
-                if info is None:  # a kernel whose dispatch somebody called directly
+                if info is None:  # the dispatch of a kernel
                     return
                 watched = self._jitted[jitted] = self._of_function(function, info)
-            only = watched.only
-            if only is not None and only[0] == missed and private.entries(jitted) == 1:
-                self._add(only[1], _NO_SECONDS)
-                return
-            counted = self._count(watched, args, kwargs)
-            if counted and not watched.has_statics and private.entries(jitted) == 1:
-                watched.only = missed, counted
+            self._count(watched, args, kwargs)
         except Exception as err:  # noqa: BLE001 - watching must not break the program
             self._report(err)
 
     def _cold(
         self, function: Any, info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self._missed = next(self._misses)
-        try:
-            # The fallback of a kernel compiles: the kernel's call has the stages.
-            if not self._is_elsewhere() and not self._kernels.is_inside():
-                watched = self._of_function(
-                    function, info, is_transformed=has_tracers(args, kwargs)
-                )
-                self._count(watched, args, kwargs)
-        except Exception as err:  # noqa: BLE001 - as above
-            self._report(err)
-
-    def _of_kernel(self, function: Function, options: KernelOptions, call: KernelCall) -> None:
         try:
             if not self._is_elsewhere():
-                watched = self._of_function(function, options)
-                self._count(watched, call.args, call.kwargs, call)
+                is_transformed = has_tracers(args, kwargs)
+                watched = self._of_function(function, info, is_transformed=is_transformed)
+                self._count(watched, args, kwargs)
         except Exception as err:  # noqa: BLE001 - as above
             self._report(err)
 
     def _is_elsewhere(self) -> bool:
         return not self._is_on or self._local.is_inside or private.is_tracing()
 
-    def _count(
-        self,
-        watched: Watched,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        of_kernel: KernelCall | None = None,
-    ) -> Counted | None:
-        """Count a call, and return where; None for one with tracers."""
-        stages = self._take_stages(watched)
+    def _count(self, watched: Watched, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Count a call; one with tracers has no signature."""
+        seconds = self._take_seconds(watched)
         try:
-            key = watched.key(args, kwargs, of_kernel.dispatched if of_kernel else None)
+            key = watched.key(args, kwargs)
             counted = watched.known.get(key)
         except TypeError:  # a static argument has no hash: jax refuses it, too
-            key = counted = None
+            return
         if counted is None:
             if watched.has_signatures and has_tracers(args, kwargs):
-                return None
+                return
             self._local.is_inside = True
             try:
-                results = of_kernel.outputs if of_kernel else None
-                counted = self._first(watched, key, args, kwargs, results)
+                counted = self._first(watched, key, args, kwargs)
             finally:
                 self._local.is_inside = False
-        self._add(counted, stages)
-        return counted
-
-    def _add(self, counted: Counted, seconds: Mapping[str, float]) -> None:
-        counted.add(seconds)
+        counted.calls += 1
+        counted.seconds += seconds
         if seconds or monotonic() - self._written > _TICK:
             self.write_tallies()
 
@@ -202,19 +154,14 @@ class Watcher:
         if stage and self._is_on and not self._local.is_inside:
             self._local.stages.append((stage, str(facts.get("fun_name", "")), seconds))
 
-    def _take_stages(self, watched: Watched) -> dict[str, float]:
-        """Return the seconds of the stages of the call that has just ended."""
+    def _take_seconds(self, watched: Watched) -> float:
+        """Return the seconds that jax took to compile the call that has just ended."""
         stages = self._local.stages
         if not stages:
-            return {}
-        if watched.name:
-            found = private.stages_of_call(stages, watched.name)
-        else:
-            found = {}
-            for stage, _, seconds in stages:
-                found[stage] = found.get(stage, 0.0) + seconds
+            return 0.0
+        found = private.stages_of_call(stages, watched.name)
         stages.clear()
-        return found
+        return sum(found.values())
 
     # --- what is new ------------------------------------------------------------------------------
 
@@ -235,53 +182,47 @@ class Watcher:
             self._gone.append(watched)
 
     def _first(
-        self,
-        watched: Watched,
-        key: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        results: Any,
+        self, watched: Watched, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Counted:
         called = private.wrapped_call() if watched.wrap else None
         if called is not None:
             args, kwargs = called.args, called.kwargs
-        recorded = self._recorded(watched, called)
-        call = self._call(watched, recorded, args, kwargs, results)
+        observed = self._observed(watched, called)
+        call = self._call(watched, observed, args, kwargs)
         with self._lock:
             counted = watched.calls.get(call.key)
             if counted is None:
                 counted = watched.calls[call.key] = Counted(call.key)
-                self._write([call_line(call)])
+                self._writer.write([call_line(call)])
+                if self._check and watched.has_signatures:
+                    verdict = self._check(observed.call, args, kwargs)
+                    self._writer.write([verdict_line(call.key, verdict)])
             if len(watched.known) >= _MOST_KEYS:
                 watched.known.clear()
-            if key is not None:
-                watched.known[key] = counted
+            watched.known[key] = counted
         return counted
 
-    def _recorded(self, watched: Watched, called: private.WrappedCall | None) -> RecordedFunction:
+    def _observed(self, watched: Watched, called: private.WrappedCall | None) -> ObservedFunction:
         wrapper: Any = called.wrapper if called else watched.function()
-        found = watched.recorded(wrapper, lambda: _describe(watched, called))
+        found = watched.observed(wrapper, lambda: _described(watched, called))
         with self._lock:
-            if found.key not in self._told:
-                self._told.add(found.key)
-                self._write([function_line(found)])
+            if found.key not in self._written_functions:
+                self._written_functions.add(found.key)
+                self._writer.write([function_line(found)])
         return found
 
     def _call(
         self,
         watched: Watched,
-        recorded: RecordedFunction,
+        observed: ObservedFunction,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        results: Any,
-    ) -> RecordedCall:
+    ) -> ObservedCall:
         if not watched.has_signatures:
-            return RecordedCall(recorded.key, ())
+            return ObservedCall(observed.key, ())
         if len(watched.calls) >= MOST_CALLS:
-            return RecordedCall(recorded.key, (), problem=_TOO_MANY)
-        return describe_call(recorded, args, kwargs, watched.info, results)
-
-    # --- writing ----------------------------------------------------------------------------------
+            return ObservedCall(observed.key, (), problem=_TOO_MANY)
+        return describe_call(observed, args, kwargs, watched.info)
 
     def write_tallies(self) -> None:
         """Write what was counted since the last time."""
@@ -290,43 +231,17 @@ class Watcher:
             gone, self._gone = self._gone, []
             watched = [*self._functions.values(), *gone]
             pairs = [(each.key, each.take()) for w in watched for each in [*w.calls.values()]]
-            self._write([tally_line(key, tally) for key, tally in pairs if tally])
-
-    def _write(self, lines: list[bytes]) -> None:
-        if not lines:
-            return
-        if not self._has_begun:
-            self._has_begun = True
-            lines = [program_line(_program()), *lines]
-        self._writer.write(lines)
+            self._writer.write([tally_line(key, tally) for key, tally in pairs if tally])
 
 
-def _describe(watched: Watched, called: private.WrappedCall | None) -> RecordedFunction:
-    found = _described(watched, called)
-    return replace(found, problem=TRANSFORMED) if watched.is_transformed else found
-
-
-def _described(watched: Watched, called: private.WrappedCall | None) -> RecordedFunction:
+def _described(watched: Watched, called: private.WrappedCall | None) -> ObservedFunction:
     function = watched.function()
-    if isinstance(function, Function):
-        return describe_kernel(function)
     if watched.is_operation:
         return describe_operation(function)
-    if watched.is_pmapped:
-        return describe_pmapped(private.pmapped_function(function))
     if called is None:
-        return describe_function(function, watched.info)
-    # equinox gives its own function to jax.jit, with other arguments.
-    info = None if called.wrap == FILTER_JIT else watched.info
-    return describe_function(inspect.unwrap(called.wrapper), info, called.wrap, called.wrapper)
-
-
-def _program() -> Program:
-    now = datetime.now(UTC)
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for name in ("jax", "jaxlib", "aotbuild"):
-        versions[name] = installed_version(name) or ""
-    key = f"{os.uname().nodename}:{os.getpid()}:{now.timestamp():.6f}"
-    started = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    # Arguments may be secrets, and a recording is kept.
-    return Program(key, tuple(map(as_utf8, sys.argv[:1])), versions, private.platform(), started)
+        found = describe_function(function, watched.info)
+    else:
+        # equinox gives its own function to jax.jit, with other arguments.
+        info = None if called.wrap == FILTER_JIT else watched.info
+        found = describe_function(inspect.unwrap(called.wrapper), info, called.wrap, called.wrapper)
+    return replace(found, problem=TRANSFORMED) if watched.is_transformed else found

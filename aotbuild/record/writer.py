@@ -1,4 +1,4 @@
-"""The file that a recording is written to, by any number of processes and threads."""
+"""The file that a call log is written to, by any number of processes and threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aotbuild.record.recording import BEGINNING, first_line
+from aotbuild.record.call_log import BEGINNING, first_line
 
 _BLOCK = 1 << 16
 
@@ -40,7 +40,7 @@ class Writer:
         descriptor = os.open(self._path, flags, 0o644)
         try:
             with _locked(descriptor):
-                _check_recording(descriptor)
+                _check_call_log(descriptor)
                 size = _drop_cut_line(descriptor)
                 _write_whole(descriptor, data if size else first_line() + data, size)
         finally:
@@ -53,12 +53,12 @@ def tell(text: str) -> None:
         sys.stderr.write(f"aotbuild: {text}\n")
 
 
-def _check_recording(descriptor: int) -> None:
-    """Raise FileExistsError for any other file; of a recording, the first line may be cut off."""
+def _check_call_log(descriptor: int) -> None:
+    """Raise FileExistsError for any other file; the first line of a call log may be cut off."""
     size = os.fstat(descriptor).st_size
     found = os.pread(descriptor, min(size, len(BEGINNING)), 0)  # a device has no size
     if not BEGINNING.startswith(found):
-        raise FileExistsError(errno.EEXIST, "is there already and is no recording; name another")
+        raise FileExistsError(errno.EEXIST, "is there already and is no call log; name another")
 
 
 def _drop_cut_line(descriptor: int) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from aotbuild.manifest.todo import TODO
+from aotbuild.record.specs import TODO
 
 WIDTH = 100
 # An aval needs no quotes outside of flow style.

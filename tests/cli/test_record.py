@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.cli import invoke, run
+from support.packages import build, write
 from support.processes import clean_environment
 
 from aotbuild.manifest import load_manifest
+from aotbuild.record.call_log import CallLog, first_line, read_call_log
 from aotbuild.record.command import run_watched
-from aotbuild.record.recording import Recording, first_line, read_recording
 
 NET = """\
 import jax
@@ -98,7 +99,7 @@ LAMBDA_LINE = next(n for n, line in enumerate(PROGRAM.splitlines(), 1) if "lambd
 class Run:
     folder: Path
     done: subprocess.CompletedProcess[str]
-    found: Recording
+    found: CallLog
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recorded(project: Path) -> Run:
     """A program with all that may happen to processes, and what is recorded of it."""
     done = subprocess.run(
-        [*COMMAND, "--", sys.executable, "prog.py", "--rate", "2"],
+        [*COMMAND, "--log", "calls.jsonl", "--", sys.executable, "prog.py", "--rate", "2"],
         cwd=project,
         env=clean_environment(PYTHONPATH=str(project / "site")),
         capture_output=True,
@@ -126,7 +127,11 @@ def recorded(project: Path) -> Run:
         check=False,
         timeout=300,
     )
-    return Run(project, done, read_recording(project / "aot.recording.jsonl"))
+    log = project / "calls.jsonl"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        done.stdout += run("record", "--from", log).stdout
+    return Run(project, done, read_call_log(log))
 
 
 @pytest.mark.process
@@ -143,7 +148,7 @@ class TestAProgram:
         found = recorded.found
         (apply,) = (each for each in found.functions.values() if each.call == "net:apply")
         calls = {
-            str(call.arguments[1].leaves[0]): found.tally([key])
+            str(call.arguments[1].spec): found.tally([key])
             for key, call in found.of(apply.key).items()
         }
         assert {aval: tally.calls for aval, tally in calls.items()} == {
@@ -153,9 +158,7 @@ class TestAProgram:
             "f32[4,4]": 1,  # multiprocessing
             "f32[8,4]": 5,  # threads, and the program itself
         }
-        assert all(tally.compile_seconds > 0 for tally in calls.values())
-        assert len(found.programs) == 5
-        assert {program.argv for program in found.programs.values()} == {("prog.py",)}
+        assert all(tally.seconds > 0 for tally in calls.values())
 
     def test_the_manifest(self, recorded: Run) -> None:
         functions = load_manifest(recorded.folder / "aot.yaml").functions
@@ -173,28 +176,11 @@ class TestAProgram:
         assert units.count("apply") == 5
         assert units.count("main_step") == 1
 
-    def test_from_the_recording(
-        self, recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_again(self, recorded: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(recorded.folder)
-        recording = recorded.folder / "aot.recording.jsonl"
-        run("record", "--from", recording, "--out", tmp_path / "aot.yaml")
-        assert (tmp_path / "aot.yaml").read_text() == (recorded.folder / "aot.yaml").read_text()
-        assert run("record", "--from", recording).stdout.endswith("\nnothing to change\n")
-        printed = json.loads(run("record", "--from", recording, "--json").stdout)
+        assert run("record", "--from", "calls.jsonl").stdout.endswith("\nnothing to change\n")
+        printed = json.loads(run("record", "--from", "calls.jsonl", "--json").stdout)
         assert printed["proposal"]["changed"] is False
-
-    def test_a_source_that_changed_since(
-        self, recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        source = recorded.folder / "net" / "__init__.py"
-        before = source.read_text()
-        source.write_text(f"{before}\n# changed\n")
-        done = run("record", "--from", recorded.folder / "aot.recording.jsonl", "--dry-run")
-        source.write_text(before)
-        assert f"{source}" in done.stdout
-        assert "since" in next(line for line in done.stdout.splitlines() if str(source) in line)
 
 
 @pytest.mark.process
@@ -212,7 +198,7 @@ class TestOtherEnvironments:
             patch.chdir(project)
             patch.delenv("PYTHONPATH", raising=False)
             assert run_watched(command, tmp_path / "calls.jsonl") == 4
-            found = read_recording(tmp_path / "calls.jsonl")
+            found = read_call_log(tmp_path / "calls.jsonl")
             (apply,) = (each for each in found.functions.values() if each.call == "net:apply")
             assert found.tally(found.of(apply.key)).calls == 3
             assert capfd.readouterr().err == ""
@@ -231,14 +217,12 @@ class TestCommands:
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.process
-    def test_nothing_was_recorded(self, tmp_path: Path) -> None:
-        Path("aot.recording.jsonl").write_bytes(first_line() + b"of before\n")
+    def test_nothing_was_recorded(self) -> None:
         done = run("record", "--", "true")
         assert done.stdout.startswith(
             "nothing was recorded: no process of the command imported jax"
         )
-        assert not Path("aot.yaml").exists()
-        assert Path("aot.recording.jsonl").read_bytes() == b""
+        assert not [*Path().iterdir()]
 
     @pytest.mark.process
     @pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
@@ -272,41 +256,66 @@ class TestCommands:
             assert process.wait(timeout=60) == 9
 
     @pytest.mark.process
-    def test_append(self) -> None:
+    def test_a_log_is_added_to(self) -> None:
         Path("calls.jsonl").write_bytes(first_line())
-        run("record", "--append", "--recording", "calls.jsonl", "--", "true")
+        run("record", "--log", "calls.jsonl", "--", "true")
         assert Path("calls.jsonl").read_bytes() == first_line()
 
     def test_a_command_that_is_not_there(self) -> None:
-        Path("aot.recording.jsonl").write_bytes(first_line())
         done = invoke("record", "--", "no-such-command")
         assert (done.exit_code, done.stderr) == (6, "no-such-command: No such file or directory\n")
-        assert Path("aot.recording.jsonl").read_bytes() == first_line()
 
-    def test_a_folder_that_is_not_there(self) -> None:
-        done = invoke("record", "--recording", "missing/calls.jsonl", "--", "true")
-        assert done.stderr == "missing/calls.jsonl: No such file or directory\n"
-
-    def test_a_device_is_no_recording(self) -> None:
-        done = invoke("record", "--recording", "/dev/full", "--", "true")
+    def test_a_device_is_no_log(self) -> None:
+        done = invoke("record", "--log", "/dev/full", "--", "true")
         assert done.exit_code == 2
-        assert "--recording: expected a file, found /dev/full" in done.stderr
-        assert Path("/dev/full").exists()
+        assert "--log: expected a file, found /dev/full" in done.stderr
 
-    @pytest.mark.parametrize("options", [(), ("--from", "calls.jsonl", "--", "true")])
-    def test_a_command_or_a_recording(self, options: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ((), "give a command after --, as"),
+            (("--from", "calls.jsonl", "--", "true"), "give a command after --, as"),
+            (("--from", "calls.jsonl", "--check", "pkg"), "--from runs nothing"),
+        ],
+    )
+    def test_usage(self, options: tuple[str, ...], said: str) -> None:
         Path("calls.jsonl").write_bytes(first_line())
-        assert (
-            "give a command after --, as"
-            in invoke(
-                "record",
-                *options,
-            ).stderr
-        )
+        assert said in invoke("record", *options).stderr
 
     def test_another_version(self) -> None:
-        Path("calls.jsonl").write_text('{"kind":"recording","version":99}\n')
+        Path("calls.jsonl").write_text('{"kind":"call log","version":99}\n')
         done = invoke("record", "--from", "calls.jsonl")
         assert done.exit_code != 0
         assert done.stderr.startswith("calls.jsonl:1: ")
         assert "this version of `aotbuild record`" in done.stderr
+
+
+CHECKED = """
+import jax, numpy as np
+import guarded_source
+for size in (2, 3):
+    guarded_source.double(np.ones((size, 4), np.float32))
+jax.jit(lambda x: x)(1.0)
+"""
+
+
+@pytest.mark.process
+def test_what_no_executable_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime's own verdicts, of the calls that a program makes."""
+    (tmp_path / "guarded_source.py").write_text(
+        "import jax\n\n@jax.jit\ndef double(x):\n    return x * 2\n"
+    )
+    (tmp_path / "prog.py").write_text(CHECKED)
+    example = np.ones((2, 4), np.float32)
+    built = build("double", lambda x: x * 2, {"x": example}, call="guarded_source:double")
+    place = write(tmp_path / "pkg", [built])
+    monkeypatch.chdir(tmp_path)
+    done = invoke("record", "--check", str(place), "--json", "--", sys.executable, "prog.py")
+    assert done.exit_code == 5, done.stderr
+    checked = json.loads(done.stdout)["checked"]
+    missing = {each["call"]: each["why"] for each in checked["not_served"]}
+    assert checked["signatures"] == 3
+    assert [*missing] == ["guarded_source:double", "prog:<lambda>"] or len(missing) == 2
+    assert "x: expected f32[2,4], found f32[3,4]" in missing["guarded_source:double"]
+    assert missing["prog:<lambda>"] == "no function of the package calls prog:<lambda>"
+    assert not (tmp_path / "aot.yaml").exists()

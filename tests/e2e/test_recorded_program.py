@@ -11,8 +11,8 @@ from support.processes import fresh
 from support.projects import build, write_project
 
 from aotbuild.manifest import load_manifest
-from aotbuild.record.recorded import update_manifest
-from aotbuild.record.recording import read_recording
+from aotbuild.record.call_log import read_call_log
+from aotbuild.record.update import propose
 
 pytestmark = pytest.mark.process
 
@@ -58,9 +58,9 @@ def run():
 """
 RECORD = """
 import json, os, sys
-import aotbuild
+from aotbuild.record import Recorder
 from proj import program
-with aotbuild.record(sys.argv[1]):
+with Recorder(sys.argv[1]):
     print(json.dumps([np.tolist() for np in program.run()]))
 """
 AGAIN = """
@@ -82,7 +82,7 @@ import aotbuild
 from proj import model
 
 x = np.ones((2, 3), "float32")
-with aotbuild.record(sys.argv[1]):
+with Recorder(sys.argv[1]):
     jax.vmap(model.double)(x)
     jax.grad(lambda x: model.double(x).sum())(x)
     jax.jit(lambda x: jax.vmap(model.double)(x))(x)  # a part of the lambda
@@ -116,7 +116,6 @@ def test_one_function_has_calls_with_other_trees_and_weak_types(
     assert {each.call for each in functions.values()} == {"proj.model:step", "proj.model:read"}
 
 
-@pytest.mark.skip(reason="the recorder does not write `signatures:` yet")
 def test_the_program_runs_again_and_compiles_nothing(project: Path, numbers: Any) -> None:
     build(project)
     found, counts = fresh(AGAIN, path=project)
@@ -128,7 +127,7 @@ def test_calls_of_eager_transformations_are_told_apart(project: Path, tmp_path: 
     place = tmp_path / "calls.jsonl"
     remedy = fresh(TRANSFORMED, str(place), path=project)
     assert "Put the transformation into a jitted function" in remedy
-    found = read_recording(place)
+    found = read_call_log(place)
     calls = {
         bool(function.problem): found.tally(found.of(key))
         for key, function in found.functions.items()
@@ -136,6 +135,6 @@ def test_calls_of_eager_transformations_are_told_apart(project: Path, tmp_path: 
     }
     assert (calls[True].calls, calls[False].calls) == (2, 1)
     assert calls[True].seconds > 0
-    proposal = update_manifest(found, project / "other.yaml")
+    proposal = propose(found, project / "other.yaml")
     reasons: Mapping[str, str] = {e.function.call: e.reason for e in proposal.left_out}
     assert "put the transformation into a jitted function" in reasons["proj.model:double"]

@@ -87,7 +87,7 @@ def test_in_the_place_of_a_manifest(
 ) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo/__init__.py").write_text("def f(x):\n    return x\n")
-    (tmp_path / "calls.jsonl").write_text('{"kind":"recording","version":1}\n')
+    (tmp_path / "calls.jsonl").write_text('{"kind":"call log","version":1}\n')
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'demo'\nversion = '1'\n")
     make(tmp_path / "aot.yaml")
     with no_hang():

@@ -23,8 +23,8 @@ from support.cli import invoke
 from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, write_project
 
+from aotbuild.record.call_log import BEGINNING
 from aotbuild.record.recorder import Recorder
-from aotbuild.record.recording import BEGINNING
 from aotbuild.record.writer import Writer
 
 pytestmark = pytest.mark.any_jax
@@ -143,7 +143,7 @@ def test_a_full_disk_behind_stdout(arguments: list[str], code: int, unbuffered: 
 MANIFEST = (
     "version: 1\npackage: demo\nfunctions:\n  f:\n    call: demo:f\n    args: [{x: 'f32[4]'}]\n"
 )
-CALLS = '{"kind":"recording","version":1}\n'
+CALLS = '{"kind":"call log","version":1}\n'
 # Arguments; the last one names the file to write.
 WRITERS: dict[str, tuple[str, ...]] = {
     "inspect": ("inspect", "{}", "--html"),
@@ -311,12 +311,9 @@ def test_a_tuning_refuses_before_it_begins(out: str, here: Path) -> None:
 
 @pytest.mark.cause(30)
 @pytest.mark.parametrize("other", ["aot.yaml", WHEEL, "model.py", "_aot/new"])
-@pytest.mark.parametrize("more", [(), ("--append",)], ids=["anew", "append"])
-def test_a_recording_replaces_only_a_recording(
-    other: str, more: tuple[str, ...], here: Path
-) -> None:
+def test_a_call_log_replaces_only_a_call_log(other: str, here: Path) -> None:
     before = (here / other).read_bytes() if (here / other).exists() else None
-    ended = invoke("record", "--recording", other, *more, "--", "true")
+    ended = invoke("record", "--log", other, "--", "true")
     assert_refused(ended, "name another", codes=[6])
     assert ((here / other).read_bytes() if (here / other).exists() else None) == before
 
@@ -328,7 +325,7 @@ def test_a_recorder_appends_only_to_a_recording(
     before = (here / WHEEL).read_bytes()
     Writer(here / WHEEL).write([b"line\n"])
     assert (here / WHEEL).read_bytes() == before
-    assert "is no recording; name another" in capsys.readouterr().err
+    assert "is no call log; name another" in capsys.readouterr().err
     for cut in range(len(CALLS)):
         (here / "cut").write_bytes(CALLS.encode()[:cut])
         Writer(here / "cut").write([json.dumps({"kind": "x"}).encode() + b"\n"])

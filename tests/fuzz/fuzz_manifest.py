@@ -1,20 +1,20 @@
 """Manifests: a model that can be planned and sent to workers, or ManifestError with places."""
 
 import sys
-from pathlib import Path
 
 import atheris
 from support.mutators import mutate_words
+from yaml import YAMLError
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from support.manifest_fuzz import check_plan, check_problems
 
-    from aotbuild.errors import ManifestError, ProjectError
+    from aotbuild.errors import ManifestError
     from aotbuild.manifest import parse_manifest
     from aotbuild.platforms.cpu import describe as cpu  # noqa: F401
     from aotbuild.platforms.cuda import describe as cuda  # noqa: F401
     from aotbuild.platforms.tpu import describe as tpu  # noqa: F401
-    from aotbuild.record import existing
+    from aotbuild.record.manifest_text import ManifestText
 
 WORDS = ("version: 1", "f32[b, 4]", "~i32[]", "key<fry>[]", "[1, 8]", "{like: 'p.m:f'}", "*a", "&a")
 WORDS += ("p.m:f", "{b: 1, s: 2}", "[{b: 1}, {b: 2}]", "cpu", "cuda: {sm: 90}", "portable: {}")
@@ -34,8 +34,8 @@ def TestOneInput(data: bytes) -> None:
         check_plan(manifest)
     # The way of `aotbuild record`, which adds to manifests that may be unfinished.
     try:
-        existing.read_existing(text, Path("aot.yaml"))
-    except (ManifestError, ProjectError) as err:
+        ManifestText(text, "aot.yaml")
+    except (ManifestError, YAMLError) as err:
         str(err).encode("utf-8", "backslashreplace")
 
 

@@ -11,15 +11,12 @@ from typing import Any
 import yaml
 from support import index_fuzz
 from support.manifest_fuzz import ENVIRONMENT, SMALL
-from support.recordings import argument
 from support.records import make_function, make_record
 
 from aotbuild.build import protocol, replies, requests
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.manifest import parse_manifest
-from aotbuild.record import recording as lines
-from aotbuild.record.recording import Program, RecordedCall, RecordedFunction, Tally
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.wheels.new_wheel import _record_hash as record_hash
 
@@ -87,18 +84,6 @@ name = "local"
 directory = {{ path = "../local", editable = true }}
 """.encode(),
     )
-
-
-def recording() -> Seeds:
-    versions = {"python": "3.11.9", "jax": "0.10.2", "jaxlib": "0.10.2", "aotbuild": "0.1.0"}
-    program = Program("k1", ("run.py", "-x"), versions, "cpu", "2026-01-31T12:00:00Z")
-    function = RecordedFunction("m:f", "", "m.py", 3, ("x", "n"), ("scale",), ("n",), ("x",))
-    tree = ["dict", ["a"], "*"]
-    arguments = (argument("x", "f32[8,4]"), argument("scale", "f32[]", tree=tree, like="m:s"))
-    call = RecordedCall(function.key, arguments, (("n", 3),), {"jax_x": True}, {"E": "1"}, {"d": 2})
-    parts = [lines.first_line(), lines.program_line(program), lines.function_line(function)]
-    parts += [lines.call_line(call), lines.tally_line(call.key, Tally(3, 1, 0.5, 0.25, 2.0))]
-    yield "one", b"".join(parts)
 
 
 def store_entry() -> Seeds:

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from aotbuild.record.recorder import Recorder
-from aotbuild.record.recording import Recording
+from aotbuild.record import Recorder
+from aotbuild.record.call_log import CallLog, read_call_log
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Callable[[Callable[[], Any]], Recording]:
+def recorded(tmp_path: Path) -> Callable[[Callable[[], Any]], CallLog]:
     """A function that calls another one while this process is watched."""
 
-    def record(work: Callable[[], Any]) -> Recording:
-        with Recorder(tmp_path / "calls.jsonl") as recorder:
+    def record(work: Callable[[], Any]) -> CallLog:
+        path = tmp_path / "calls.jsonl"
+        with Recorder(path):
             work()
-        return recorder.read()
+        return read_call_log(path) if path.exists() else CallLog()
 
     return record

@@ -48,14 +48,6 @@ def test_the_first_axis_of_a_matrix_is_a_batch_and_that_of_a_vector_is_not() -> 
     )
 
 
-def test_a_name_that_is_known_stays_also_for_what_does_not_vary() -> None:
-    known = {(0, 0, 0): "n", (1, 0, 0): "n"}
-    dims = find_dims(calls_of("4,1 4", "4,2 4"), ["x", "y"], known)
-    assert names_of(dims) == {(0, 0): "n", (1, 0): "n", (0, 1): "x_1"}
-    split = find_dims(calls_of("4,1 4", "4,2 5"), ["x", "y"], known)
-    assert names_of(split) == {(0, 0): "n", (0, 1): "x_1", (1, 0): "y_0"}
-
-
 def test_all_combinations_are_a_product_and_others_are_rows() -> None:
     assert dims_option(("b", "s"), [(8, 2), (1, 1), (1, 2), (8, 1)]) == {"b": [1, 8], "s": [1, 2]}
     assert dims_option(("b", "s"), [(8, 2), (1, 1), (8, 2)]) == [

@@ -45,7 +45,7 @@ class TestMessage:
             "  double:",
             "    call: guarded_source:double",
             "    args:",
-            '      - x: "f32[2,4]"',
+            "      - x: f32[2,4]",
             "To permit it: `with aotbuild.guard.allow():`.",
         ]
         assert (caught.value.kind, caught.value.caller) == ("tracing", caller)
@@ -65,10 +65,6 @@ class TestMessage:
             "x: ~f32[]",
             "deep=True",
         )
-        assert '    - params: {rest: ["f32[2,4]", ["f32[]", null]], w: "f32[2,4]"}' in str(
-            caught.value
-        )
-        assert "  static: {deep: [true]}" in str(caught.value)
 
     def test_a_lambda_cannot_be_named(self) -> None:
         with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
@@ -187,8 +183,8 @@ def test_the_jit_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     assert caught.value.function == f"{name}:score"
     assert caught.value.source.startswith(f"{tmp_path / name}.py:")
     assert caught.value.caller.startswith(f"{__file__}:")
-    assert f"    call: {name}:score\n    wrap: {wrap}\n    args:\n" in caught.value.remedy
-    assert '      - x: "f32[2,4]"\n' in caught.value.remedy
+    assert f"    call: {name}:score\n    args:\n" in caught.value.remedy
+    assert f"      - x: f32[2,4]\n    wrap: {wrap}\n" in caught.value.remedy
 
 
 def test_a_method_is_named_by_its_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

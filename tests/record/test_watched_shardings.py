@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.forks import forked
 
-from aotbuild.record.recording import read_recording
+from aotbuild.record.call_log import read_call_log
 
 pytestmark = pytest.mark.process
 HERE = "support.watched_shardings"
@@ -18,7 +18,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
     """What is recorded of each function of a program on two devices, by its name."""
     folder = tmp_path_factory.mktemp("shardings")
     assert forked(PROGRAM, devices=2, path=folder) == 2
-    found = read_recording(folder / "calls.jsonl")
+    found = read_call_log(folder / "calls.jsonl")
     calls: dict[str, list[dict[str, Any]]] = {}
     for call in found.calls.values():
         function = found.functions[call.function]
@@ -26,7 +26,6 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
             "problem": function.problem or call.problem,
             "mesh": call.mesh,
             "explicit": call.explicit_axes,
-            "devices": call.devices,
             "shardings": {a.name: a.shardings for a in call.arguments},
         }
         calls.setdefault(function.call, []).append(facts)
@@ -34,21 +33,16 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
 
 
 PROGRAM = """
-import pathlib, sys
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from support import watched_shardings as functions
-from support.packages import build, write
-import aotbuild
+from aotbuild.record import Recorder
 
 X = np.ones((4, 2), np.float32)
 split = jax.device_put(X, functions.SPLIT)
 whole = jax.device_put(X, NamedSharding(functions.MESH, PartitionSpec()))
 explicit = jax.device_put(X, NamedSharding(functions.EXPLICIT, PartitionSpec("data")))
-kernel = build("tripled", lambda x: x * 3, {"x": X}, call="nowhere:kernel", mesh={"data": 2},
-               in_specs={"x": ("data",)}, out_spec=("data",))
-library = aotbuild.load(write(pathlib.Path("package"), [kernel]))
-with aotbuild.record("calls.jsonl"):
+with Recorder("calls.jsonl"):
     for _ in range(2):
         functions.told(X)
         functions.of_result(X)
@@ -57,7 +51,6 @@ with aotbuild.record("calls.jsonl"):
         functions.doubled(explicit)
         with jax.set_mesh(functions.MESH):
             functions.inside(X)
-        library.tripled(X)
 print(jax.device_count())
 """
 
@@ -68,7 +61,6 @@ def test_arguments(calls: dict[str, list[dict[str, Any]]]) -> None:
         "problem": "",
         "mesh": {"data": 2},
         "explicit": (),
-        "devices": 2,
         "shardings": {"params": (["data"],), "x": ([],)},
     }
 
@@ -77,7 +69,7 @@ def test_arguments(calls: dict[str, list[dict[str, Any]]]) -> None:
 def test_the_jit(calls: dict[str, list[dict[str, Any]]], name: str) -> None:
     """The manifest names the jit, which has the shardings."""
     (call,) = calls[f"{HERE}:{name}"]
-    assert (call["problem"], call["mesh"], call["devices"]) == ("", {"data": 2}, 2)
+    assert (call["problem"], call["mesh"]) == ("", {"data": 2})
 
 
 def test_a_jit_that_no_module_has(calls: dict[str, list[dict[str, Any]]]) -> None:
@@ -91,8 +83,3 @@ def test_explicit_axes_and_the_context(calls: dict[str, list[dict[str, Any]]]) -
     assert explicit["shardings"] == {"x": (["data"],)}
     assert (context["mesh"], context["explicit"]) == ({"data": 2}, ())
     assert context["shardings"] == {"x": ()}
-
-
-def test_a_kernel(calls: dict[str, list[dict[str, Any]]]) -> None:
-    (call,) = calls["nowhere:kernel"]
-    assert (call["problem"], call["mesh"], call["devices"]) == ("", {"data": 2}, 2)

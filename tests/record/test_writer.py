@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.processes import run_fresh
 
-from aotbuild.record.recording import first_line
+from aotbuild.record.call_log import first_line
 from aotbuild.record.writer import Writer
 
 
@@ -113,7 +113,7 @@ def test_processes_at_once_and_one_that_is_killed(path: Path) -> None:
 PROCESSES = """
 import fcntl, os, signal, sys
 from pathlib import Path
-from aotbuild.record.recording import first_line
+from aotbuild.record.call_log import first_line
 from aotbuild.record.writer import Writer
 
 path = Path(sys.argv[1])

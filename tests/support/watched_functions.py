@@ -1,4 +1,4 @@
-"""Functions that tests of recordings call: a module names them, or doesn't."""
+"""Functions that tests of call logs call: a module names them, or doesn't."""
 
 from __future__ import annotations
 
@@ -86,4 +86,3 @@ named_lambda = jax.jit(lambda x: x + 4)
 twice = jax.jit(functools.partial(scaled, 2.0))
 mapped = jax.jit(jax.vmap(scaled))
 raising = jax.jit(lambda x: 1 / 0)
-of_pmap = jax.pmap(scaled)

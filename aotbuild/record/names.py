@@ -1,19 +1,43 @@
-"""Names of objects: which global of which module is an object. No code of the user's runs."""
+"""Names by which another process imports what is in this one. No code of the user's runs."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from aotbuild.record.main_module import MAIN, main_name
-
+MAIN = "__main__"
 # Values that many names may lead to by chance, or that need none.
 _COMMON = (type(None), bool, int, float, str, bytes, complex, types.ModuleType)
 # The program's own module, and large ones whose functions and types name themselves.
 _SKIPPED = {*sys.stdlib_module_names, MAIN, "jax", "jaxlib", "numpy", "scipy", "ml_dtypes"}
+
+
+@functools.cache
+def main_name() -> str:
+    """Return the name by which another process imports the program's module; empty if none does.
+
+    A build imports `train.py` as `train`. A program given by `-c` has no such name.
+    """
+    main = sys.modules[MAIN]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return "" if spec.name.endswith(f".{MAIN}") else str(spec.name)
+    path = getattr(main, "__file__", None)
+    if not path or not path.endswith(".py"):
+        return ""
+    stem = Path(path).stem
+    # The folder of a script is where Python looks for modules first.
+    return stem if stem.isidentifier() else ""
+
+
+def importable(module: str) -> str:
+    """Return the name by which another process imports a module; empty if none does."""
+    return main_name() if module == MAIN else module
 
 
 class GlobalNames:
@@ -44,14 +68,14 @@ class GlobalNames:
 
 def _order(name: str) -> tuple[bool, int, str]:
     """Return what sorts names: those of a module that others import, and short ones, first."""
-    return name.startswith(f"{MAIN}:"), name.count("."), name
+    return name.startswith(f"{main_name()}:"), name.count("."), name
 
 
 def _globals() -> Iterator[tuple[Any, str]]:
     for module, names in _modules():
         for name, value in names.items():
             if _may_be_named(name, value):
-                yield value, f"{module}:{name}"
+                yield value, f"{importable(module)}:{name}"
 
 
 def _may_be_named(name: Any, value: Any) -> bool:

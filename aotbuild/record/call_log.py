@@ -1,0 +1,271 @@
+"""Call logs: which functions programs called, with which signatures, how often and how slowly.
+
+A call log is a file of lines, each a JSON object, that any number of processes append to. A line
+stands for itself, so that a program that is killed loses only what it had not written; an
+incomplete last line is ignored. Reading adds up what belongs together:
+
+============  ======================================================================================
+`call log`    the version of this format; the first line
+`function`    a function, when it is first called (`ObservedFunction`)
+`call`        a signature of a function, when it is first called (`ObservedCall`)
+`verdict`     what a package has for a call: empty if an executable serves it, else why none does
+`tally`       how often a signature was called since the last tally, and how long it was compiled
+============  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, field, fields
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from aotbuild.errors import InvalidCallLog
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.files import MOST_TEXT, open_regular
+
+VERSION = 1
+# What all call logs begin with, of whichever version.
+BEGINNING = b'{"kind":"call log",'
+_KEY_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class ObservedFunction:
+    """A function that was called, as its jit knows it.
+
+    Attributes:
+        call: `module:qualname`, whether or not it leads to the function.
+        problem: Why no manifest can name it; empty if one can.
+        file: The path of its source; empty if unknown.
+        line: The line there that makes it, from 1; 0 if unknown.
+        positional: The names of its parameters that may be passed by position, in order.
+        keywords: The names of those that must be passed by name.
+        static: The parameters that its jit takes as static.
+        donate: The parameters that its jit donates.
+        wrap: The jit whose meaning its calls have, as a manifest names it; empty for `jax.jit`.
+        options: What else its jit was told, as the manifest's options of a function.
+    """
+
+    call: str
+    problem: str = ""
+    file: str = ""
+    line: int = 0
+    positional: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    donate: tuple[str, ...] = ()
+    wrap: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The identity of this function in a call log."""
+        return _key(self.to_json())
+
+    @property
+    def package(self) -> str:
+        """The import package that has it."""
+        return self.call.partition(":")[0].partition(".")[0]
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether jax itself has it: an operation that was called outside of any jit."""
+        return self.package in ("jax", "jaxlib")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return _plain(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ObservedFunction:
+        """Read what `to_json` wrote."""
+        names = ("positional", "keywords", "static", "donate")
+        return cls(**{**data, **{name: tuple(data.get(name, ())) for name in names}})
+
+
+@dataclass(frozen=True)
+class ObservedArgument:
+    """One argument of a call that is not static.
+
+    Attributes:
+        name: The name of its parameter.
+        spec: What a manifest says of it, as plain values of YAML; see `record.specs`.
+        shardings: For each array its PartitionSpec as the manifest has it, and None for one that
+            is on one device; empty if all are.
+        problem: Why a manifest cannot say what it is; empty if one can.
+    """
+
+    name: str
+    spec: Any
+    shardings: tuple[Any, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ObservedCall:
+    """A signature that a function was called with.
+
+    Attributes:
+        function: The key of the `ObservedFunction`.
+        arguments: What was passed, in the order of the parameters, static ones left out.
+        statics: (name, encoded value) of the static arguments, sorted by name; see `format.values`.
+        config: Settings of jax that decide what is traced and are not at their defaults.
+        env: Environment variables that decide what is traced, as far as they are set.
+        mesh: The axes of the mesh of its arguments and their sizes; empty if it has none.
+        explicit_axes: Those of them whose `AxisType` is Explicit.
+        platform: Where it ran, as `cpu`; empty if unknown.
+        problem: Why no manifest can have this signature; empty if one can.
+    """
+
+    function: str
+    arguments: tuple[ObservedArgument, ...]
+    statics: tuple[tuple[str, Any], ...] = ()
+    config: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    mesh: dict[str, int] = field(default_factory=dict)
+    explicit_axes: tuple[str, ...] = ()
+    platform: str = ""
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """The identity of this signature in a call log."""
+        return _key(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {**_plain(self), "arguments": [_plain(argument) for argument in self.arguments]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ObservedCall:
+        """Read what `to_json` wrote."""
+        arguments = tuple(
+            ObservedArgument(**{**each, "shardings": tuple(each.get("shardings", ()))})
+            for each in data["arguments"]
+        )
+        statics = tuple((name, value) for name, value in data.get("statics", ()))
+        axes = tuple(data.get("explicit_axes", ()))
+        return cls(**{**data, "arguments": arguments, "statics": statics, "explicit_axes": axes})
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often a signature was called, and how many seconds jax took to compile it."""
+
+    calls: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.calls + other.calls, self.seconds + other.seconds)
+
+
+@dataclass(frozen=True)
+class CallLog:
+    """What files hold, added up. Functions and calls are in the order of their first call."""
+
+    functions: dict[str, ObservedFunction] = field(default_factory=dict)
+    calls: dict[str, ObservedCall] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+
+    def of(self, function: str) -> dict[str, ObservedCall]:
+        """Return the calls of a function, given by its key."""
+        return {key: call for key, call in self.calls.items() if call.function == function}
+
+    def tally(self, calls: Iterable[str]) -> Tally:
+        """Return the sum for some calls, given by their keys."""
+        return sum((self.tallies.get(key, Tally()) for key in calls), Tally())
+
+
+def read_call_log(*paths: Path) -> CallLog:
+    """Return what files hold together; OSError, or InvalidCallLog for another file."""
+    found = CallLog()
+    for path in paths:
+        for number, (kind, data) in enumerate(_lines(path), 1):
+            try:
+                _add(found, kind, data)
+            except (LookupError, TypeError, ValueError, AttributeError) as err:
+                place = f"{path}:{number}"
+                raise InvalidCallLog(place, f"{kind}: {type(err).__name__}: {err}") from err
+    return found
+
+
+def first_line() -> bytes:
+    """Return the line that a call log begins with."""
+    return _line("call log", version=VERSION)
+
+
+def function_line(function: ObservedFunction) -> bytes:
+    """Return the line of a function."""
+    return _line("function", function=function.to_json())
+
+
+def call_line(call: ObservedCall) -> bytes:
+    """Return the line of a signature."""
+    return _line("call", call=call.to_json())
+
+
+def verdict_line(call: str, verdict: str) -> bytes:
+    """Return the line that says what a package has for a call, given by its key."""
+    return _line("verdict", of=call, verdict=verdict)
+
+
+def tally_line(call: str, tally: Tally) -> bytes:
+    """Return the line that adds to the tally of a call, given by its key."""
+    return _line("tally", of=call, calls=tally.calls, seconds=tally.seconds)
+
+
+def _line(kind: str, **data: Any) -> bytes:
+    return canonical_json({"kind": kind, **data}) + b"\n"
+
+
+def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with open_regular(path) as file:
+        for number in count(1):
+            line, place = file.readline(MOST_TEXT + 1), f"{path}:{number}"
+            if len(line) > MOST_TEXT:
+                raise InvalidCallLog(place, f"a line of over {MOST_TEXT:,} bytes")
+            if not line.endswith(b"\n"):
+                return  # a process was killed while it wrote
+            try:
+                data = json.loads(line)
+                kind = data.pop("kind")
+            except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as err:
+                raise InvalidCallLog(place, repr(line[:60])) from err
+            if number == 1 and (kind, data) != ("call log", {"version": VERSION}):
+                raise InvalidCallLog(place, repr(line[:60]))
+            yield kind, data
+
+
+def _add(found: CallLog, kind: str, data: dict[str, Any]) -> None:
+    if kind == "function":
+        function = ObservedFunction.from_json(data["function"])
+        found.functions.setdefault(function.key, function)
+    elif kind == "call":
+        call = ObservedCall.from_json(data["call"])
+        found.calls.setdefault(call.key, call)
+    elif kind == "verdict":
+        found.verdicts[data["of"]] = str(data["verdict"])
+    elif kind == "tally":
+        tally, of = Tally(int(data["calls"]), float(data["seconds"])), str(data["of"])
+        found.tallies[of] = found.tallies.get(of, Tally()) + tally
+    elif kind != "call log":
+        msg = "an unknown kind of line"
+        raise ValueError(msg)
+
+
+def _key(data: dict[str, Any]) -> str:
+    return sha256_hex(canonical_json(data))[:_KEY_DIGITS]
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not at their defaults."""
+    found = {}
+    for each in fields(value):
+        made = each.default if each.default_factory is MISSING else each.default_factory()
+        if getattr(value, each.name) != made:
+            found[each.name] = getattr(value, each.name)
+    return found

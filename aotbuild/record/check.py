@@ -1,0 +1,71 @@
+"""Whether a package has an executable for a call, by what the runtime itself says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aotbuild.record.call_log import CallLog, Tally
+from aotbuild.record.specs import avals_in
+
+if TYPE_CHECKING:
+    from aotbuild.record.watcher import Check
+    from aotbuild.runtime.explanation import Explanation
+    from aotbuild.runtime.library import Library
+
+
+@dataclass(frozen=True)
+class Unserved:
+    """A signature that no executable serves: how often it was called, and why none does."""
+
+    call: str
+    signature: str
+    calls: int
+    why: str
+
+
+def check_with(place: str) -> Check:
+    """Return what says why no executable at a place serves a call; empty if one does."""
+    from aotbuild.runtime.api import load
+
+    library = load(place)
+
+    def check(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        found = explained([library], function, args, kwargs)
+        if found is None:
+            return f"no function of the package calls {function}"
+        _, explanation = found
+        return str(explanation.error or "")
+
+    return check
+
+
+def explained(
+    libraries: Sequence[Library], function: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Library, Explanation] | None:
+    """Return what the runtime says of a call of `module:qualname`, of the library that is best.
+
+    None if no library has the function.
+    """
+    found = [
+        (library, library.explain(known.name, *args, **kwargs))
+        for library in libraries
+        for known in library._package.index.functions()
+        if known.call == function and library._package.arrays == "jax"
+    ]
+    return min(found, key=lambda pair: pair[1].error is not None, default=None)
+
+
+def unserved(log: CallLog) -> list[Unserved]:
+    """Return the checked calls that no executable serves, those that cost most first."""
+    found = []
+    for key, why in log.verdicts.items():
+        call = log.calls.get(key)
+        function = log.functions.get(call.function) if call else None
+        if why and call and function:
+            words = [f"{a.name} {', '.join(avals_in(a.spec))}" for a in call.arguments]
+            words += [f"{name}={value!r}" for name, value in call.statics]
+            tally = log.tallies.get(key, Tally())
+            found.append((tally, Unserved(function.call, ", ".join(words), tally.calls, why)))
+    return [each for _, each in sorted(found, key=lambda pair: -pair[0].seconds)]

@@ -1,0 +1,259 @@
+"""What a manifest gets for observed calls: all of them, and nothing that was not called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.call_logs import Logged
+
+from aotbuild.errors import ManifestError, ProjectError
+from aotbuild.manifest import Function, load_manifest
+from aotbuild.manifest.spec_reader import RESERVED
+from aotbuild.record import specs
+from aotbuild.record.call_log import ObservedFunction
+from aotbuild.record.files import write_changes
+from aotbuild.record.update import propose
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "aot.yaml"
+
+
+Written = Callable[[Logged], dict[str, Function]]
+
+
+@pytest.fixture
+def written(path: Path) -> Written:
+    """Write what a log says into the manifest, and return its functions; again changes nothing."""
+
+    def write(logged: Logged) -> dict[str, Function]:
+        write_changes(propose(logged.log, path).changes)
+        assert propose(logged.log, path).text == path.read_text()
+        return dict(load_manifest(path).functions)
+
+    return write
+
+
+def body(path: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text())["functions"][name]
+    return found
+
+
+class TestANewManifest:
+    def test_sizes_and_static_values_that_were_combined(self, written: Written, path: Path) -> None:
+        logged = Logged()
+        for batch in (1, 8):
+            for act in ("tanh", "relu"):
+                logged.call("pkg:f", static={"act": act}, w="f32[4,2]", x=f"f32[{batch},4]")
+        function = written(logged)["f"]
+        assert body(path, "f") == {
+            "call": "pkg:f",
+            "args": [{"w": "f32[4,2]"}, {"x": "f32[batch,4]"}],
+            "dims": {"batch": [1, 8]},
+            "static": {"act": ["tanh", "relu"]},
+        }
+        assert function.count == 4
+
+    def test_what_was_not_combined_is_several_signatures(
+        self, written: Written, path: Path
+    ) -> None:
+        logged = Logged().call("pkg:f", static={"k": 1}, x="f32[1,4]")
+        logged.call("pkg:f", static={"k": 1}, x="f32[8,4]").call(
+            "pkg:f", static={"k": 2}, x="f32[8,4]"
+        )
+        function = written(logged)["f"]
+        assert [each.count for each in function.signatures] == [2, 1]
+
+    def test_other_trees_are_signatures_of_the_same_function(
+        self, written: Written, path: Path
+    ) -> None:
+        logged = Logged().call("pkg:f", x="~i32[]").call("pkg:f", x="i32[]")
+        logged.call(
+            "pkg:f", x={"dict": {"a": "f32[2]", "b": None, "shape": [{"tuple": ["f32[]"]}]}}
+        )
+        assert len(written(logged)["f"].signatures) == 3
+
+    def test_rows_of_dims(self, written: Written, path: Path) -> None:
+        logged = Logged().call("pkg:f", x="f32[1,64]").call("pkg:f", x="f32[8,128]")
+        logged.call("pkg:f", x="f32[8,64]")
+        written(logged)
+        assert body(path, "f")["dims"] == [
+            {"batch": 1, "x_1": 64},
+            {"batch": 8, "x_1": 64},
+            {"batch": 8, "x_1": 128},
+        ]
+
+    def test_many_sizes_are_padded_to_powers_of_two(self, written: Written, path: Path) -> None:
+        logged = Logged()
+        for size in range(1, 21):
+            logged.call("pkg:f", x=f"f32[{size},4]")
+        written(logged)
+        assert body(path, "f")["dims"] == {"batch": [1, 2, 4, 8, 16, 20]}
+        assert body(path, "f")["pad"] == {"batch": 0}
+        assert "20 sizes from 1 to 20" in path.read_text()
+
+    def test_keys_are_not_padded(self, written: Written, path: Path) -> None:
+        logged = Logged()
+        for size in range(1, 12):
+            logged.call("pkg:f", x=f"key<fry>[{size}]")
+        written(logged)
+        assert "pad" not in body(path, "f")
+
+    def test_options(self, written: Written, path: Path) -> None:
+        function = ObservedFunction(
+            "pkg:f", positional=("x",), donate=("x",), options={"keep_unused": True}
+        )
+        options = {"config": {"jax_enable_x64": True}, "env": {"EQX_ON_ERROR": "nan"}}
+        written(Logged().call(function, x="f64[4]", options=options))
+        assert body(path, "f") == {
+            "call": "pkg:f",
+            "args": [{"x": "f64[4]"}],
+            "donate": ["x"],
+            "keep_unused": True,
+            **options,
+        }
+
+    def test_other_settings_are_another_function(self, written: Written) -> None:
+        logged = Logged().call("pkg:f", x="f32[4]")
+        logged.call("pkg:f", x="f32[4]", options={"config": {"jax_enable_x64": True}})
+        assert len(written(logged)) == 2
+
+    def test_a_tree_that_nothing_names_is_a_todo(self, path: Path) -> None:
+        logged = Logged().call("pkg:f", x={"tuple": ["TODO [0]: a pkg.State", "f32[2]"]})
+        proposal = propose(logged.log, path)
+        assert '- x: {tuple: [TODO, "f32[2]"]}' in proposal.text
+        assert "# TODO: [0]: a pkg.State; name a tree like it" in proposal.text
+
+    def test_what_is_left_out(self, path: Path) -> None:
+        logged = Logged().call("pkg:f", x="f32[4]")
+        logged.call(ObservedFunction("pkg:<lambda>", "it is a lambda", "a.py", 3), x="f32[4]")
+        installed = ObservedFunction("lib:g", file="/v/site-packages/lib.py", positional=("x",))
+        logged.call(installed, x="f32[4]").call(ObservedFunction("jax.numpy:mean"))
+        proposal = propose(logged.log, path)
+        assert [*proposal.added] == ["f"]
+        assert "left out: a.py:3: pkg:<lambda>: 1 call, 1.0 s to compile" in [*proposal.lines][1]
+        reasons = [each.reason for each in proposal.left_out]
+        assert reasons[1].startswith("it is in lib: call what leads to it")
+        assert reasons[2] == "put them into a jitted function"
+
+    def test_nothing_for_a_manifest(self, path: Path) -> None:
+        logged = Logged().call(ObservedFunction("pkg:<lambda>", "it is a lambda"), x="f32[4]")
+        with pytest.raises(ProjectError, match="no manifest can have what was recorded"):
+            propose(logged.log, path)
+
+
+OLD = """\
+# The manifest.
+version: 1
+package: pkg
+functions:
+  # Scores.
+  score:
+    call: pkg:f  # here
+    args:
+      # weights first
+      - w: f32[4,2]
+      - x: f32[batch,4]
+    dims: {batch: [1, 8]}  # sizes
+    donate: [x]
+
+  other:
+    call: pkg:g
+    args:
+      - x: f32[4]
+# the end
+"""
+
+
+class TestAnExistingManifest:
+    def test_what_it_has_stays(self, path: Path) -> None:
+        path.write_text(OLD)
+        logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[8,4]").call("pkg:g", x="f32[4]")
+        proposal = propose(logged.log, path)
+        assert proposal.text == OLD
+        assert [*proposal.lines] == [
+            "score has already: 1 signature",
+            "other has already: 1 signature",
+        ]
+
+    def test_a_signature_more(self, written: Written, path: Path) -> None:
+        path.write_text(OLD)
+        logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[3,4]")
+        assert [s.count for s in written(logged)["score"].signatures] == [2, 1]
+        assert path.read_text() == OLD.replace(
+            """\
+    args:
+      # weights first
+      - w: f32[4,2]
+      - x: f32[batch,4]
+    dims: {batch: [1, 8]}  # sizes
+    donate""",
+            """\
+    signatures:
+      - args:
+          # weights first
+          - w: f32[4,2]
+          - x: f32[batch,4]
+        dims: {batch: [1, 8]}  # sizes
+      - args:
+          - w: f32[4,2]
+          - x: f32[3,4]
+    donate""",
+        )
+        found = written(logged.call("pkg:f", w="f32[4,2]", x="i32[3,4]"))
+        assert [s.count for s in found["score"].signatures] == [2, 1, 1]
+
+    def test_a_new_function(self, written: Written, path: Path) -> None:
+        path.write_text(OLD)
+        assert [*written(Logged().call("pkg:h", x="f32[4]"))] == ["score", "other", "h"]
+        assert path.read_text().startswith(OLD.removesuffix("# the end\n"))
+        assert path.read_text().endswith("# the end\n")
+
+    def test_a_padded_size_is_there(self, path: Path) -> None:
+        path.write_text(OLD.replace("    donate", "    pad: {batch: 0}\n    donate"))
+        logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[3,4]")
+        assert not propose(logged.log, path).extended
+        larger = Logged().call("pkg:f", w="f32[4,2]", x="f32[9,4]")
+        assert [*propose(larger.log, path).added] == ["f"]
+
+    def test_like_is_taken_to_be_what_was_passed(self, path: Path) -> None:
+        path.write_text(OLD.replace("- w: f32[4,2]", '- w: {like: "pkg:weights"}'))
+        logged = Logged().call("pkg:f", w="TODO a pkg.Net", x="f32[8,4]")
+        assert propose(logged.log, path).covered == {"score": 1}
+
+    def test_an_entry_with_a_todo_is_written_anew(self, written: Written, path: Path) -> None:
+        text = OLD.replace("{batch: [1, 8]}", "{batch: TODO}").replace(
+            "donate: [x]", "keep_unused: true"
+        )
+        path.write_text(text.replace("- x: f32[4]", "- x: TODO"))
+        logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[8,4]")
+        proposal = propose(logged.log, path)
+        assert proposal.text.endswith(
+            "  other:\n    call: pkg:g\n    args:\n      - x: TODO\n# the end\n"
+        )
+        found = written(logged.call("pkg:g", x="f32[4]"))
+        assert found["score"].count == 1
+        assert found["score"].keep_unused
+        assert [*found] == ["score", "other"]
+
+    def test_what_cannot_be_edited_is_shown(self, path: Path) -> None:
+        text = "version: 1\npackage: pkg\nfunctions: {g: {call: 'pkg:g', args: [{x: 'f32[4]'}]}}\n"
+        path.write_text(text)
+        with pytest.raises(ProjectError, match="Add this to its functions yourself") as caught:
+            propose(Logged().call("pkg:h", x="f32[4]").log, path)
+        assert "call: pkg:h" in str(caught.value)
+        assert path.read_text() == text
+
+    def test_a_manifest_that_is_not_valid(self, path: Path) -> None:
+        path.write_text(OLD.replace("f32[4]", "f33[4]"))
+        with pytest.raises(ManifestError, match="f33"):
+            propose(Logged().call("pkg:h", x="f32[4]").log, path)
+
+
+def test_the_words_that_are_no_keys_of_a_dict() -> None:
+    assert {*specs.RESERVED} >= {*RESERVED}
