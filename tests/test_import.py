@@ -38,6 +38,5 @@ def test_public_names() -> None:
         "guard",
         "load",
         "precompiled",
-        "record",
     ]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

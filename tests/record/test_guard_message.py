@@ -110,7 +110,7 @@ class TestKernels:
         with guard("raise"), pytest.raises(CompilationForbidden) as caught:
             source.double.lower(x)
         assert caught.value.trace == (
-            "demo:double: no signature of 1 fits this call",
+            "demo:double: no signature of 1 fits this call; the nearest is double()",
             "  x: expected f32[2,4], found f32[3,4]",
         )
         assert "AOTBUILD_FALLBACK" not in caught.value.remedy
@@ -125,7 +125,7 @@ class TestKernels:
             with guard.allow():
                 library.double(OTHER)
         assert caught.value.trace[0] == (
-            "demo:double: fallback jit: no signature of 1 fits this call"
+            "demo:double: fallback jit: no signature of 1 fits this call; the nearest is double()"
         )
 
     @pytest.mark.parametrize(
