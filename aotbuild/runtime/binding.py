@@ -71,7 +71,7 @@ def bind(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> B
     keywords = [name for name in sorted(function.keywords) if name in given]
     return Bound(
         function,
-        _bind_statics(function, given),
+        _bind_statics(function, given) if function.statics else (),
         tuple(given[name] for name in dynamic),
         {name: given[name] for name in keywords},
         order == [*dynamic, *keywords]

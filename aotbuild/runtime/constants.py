@@ -12,10 +12,9 @@ from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.format.aval import Aval
 from aotbuild.format.record import Blob, Constant
 from aotbuild.format.tensors import begin_of, read_tensors
-from aotbuild.runtime.blobs import view_blob
 from aotbuild.runtime.buffers import Mapper, aligned, is_aligned
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import Source, view_blob
 
 Physical = Callable[[Aval], tuple[tuple[int, ...], Any]]
 Put = Callable[[Any, Aval, Any], Any]

@@ -80,7 +80,9 @@ def shortage(what: object, device: Any, error: Exception) -> AotbuildError | Non
 def in_executable_order(devices: Iterable[Any]) -> tuple[Any, ...]:
     """Return devices of one kind in the order that executables expect."""
     devices = tuple(devices)
-    return host_part(platform_of(devices[0])).in_order(devices) if devices else ()
+    if len(devices) < 2:
+        return devices
+    return host_part(platform_of(devices[0])).in_order(devices)
 
 
 def first_of_each_process(devices: Iterable[Any], count: int) -> tuple[Any, ...]:
@@ -105,6 +107,8 @@ class DeviceProblem:
 
 def find_problem(requires: Requirements, devices: Sequence[Any]) -> DeviceProblem | None:
     """Return the first thing wrong with devices in this order, or None."""
+    if len(devices) == requires.devices == requires.processes == 1:
+        return None
     problems = (check(requires, devices) for check in _CHECKS)
     return next((problem for problem in problems if problem), None)
 

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
+from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
+from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
-from aotbuild.runtime.choice import Choice
+from aotbuild.runtime.binding import REMEDY, Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.devices import DeviceSet, shortage
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.package import Package
+from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.trees import (
+    differences,
     flatten,
     leaf_paths,
     not_made,
@@ -26,8 +28,11 @@ from aotbuild.runtime.trees import (
 )
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.backend import Executable, Fallback, Placement
     from aotbuild.runtime.keeping import Kept
+    from aotbuild.runtime.padding import PadPlan
+    from aotbuild.runtime.refusals import Refusals
 
 _TRANSFORMED = (
     "%s: called inside a JAX transformation (jit, grad, vmap and the like): its source is traced "
@@ -57,7 +62,6 @@ class Dispatch:
     ) -> None:
         self.package = package
         self.function = function
-        self.choice = Choice(package, function, devices)
         self._source = source
         self._chosen = devices
         self._keep = keep
@@ -113,15 +117,71 @@ class Dispatch:
         return self._first_call(rebind(self.function, key, args, kwargs))
 
     def _first_call(self, bound: Bound) -> tuple[Any, Any, bool]:
+        """Serve a bound call by the other eight steps."""
         self.package.stats.count("misses")
         call = flatten(bound, self.package.backend)
-        records = self.choice.find(call)
-        record = self.choice.select(call, self.choice.verdicts(call, records))
-        placement = self.choice.place(call, record)
-        executable = self.package.loader.load(record, placement)  # reads and loads
-        return self._run(executable, call, placement)
+        records = self.find(call)
+        record = self.select(call, self.verdicts(call, records))
+        placement = self.place(call, record)
+        executable = self.package.loader.load(record, placement)  # read and load
+        return self._run_and_teach(executable, call, placement)
 
-    def _run(
+    def find(self, call: Call, plan: PadPlan | None = None) -> list[Record]:
+        """Return the records of a call's signature, or of the one that it is padded to.
+
+        SignatureMismatch if there are none, or if the call's static data is not that of their
+        templates.
+        """
+        key = plan.key if plan else call.signature.key()
+        records = self.package.index.records(self.function.name, key)
+        if not records:
+            raise self._refusals.no_signature(call, self._host(call))
+        if not call.compared:
+            return records
+        trees = self.package.backend.trees
+        lines = [differences(call, record, trees) for record in records]
+        equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
+        if not equal:
+            summary = "an argument's static data is not what was compiled"
+            raise SignatureMismatch(self.function.name, summary, lines[0], REMEDY)
+        return equal
+
+    def verdicts(self, call: Call, records: list[Record]) -> tuple[Verdict, ...]:
+        """Return the verdicts on records for the devices that a call may use, the best first."""
+        return select(records, self._host(call))
+
+    def select(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
+        """Return the record of the best verdict; NoExecutable if all are refused."""
+        if not verdicts[0].fits:
+            raise self._refusals.all_refused(verdicts, self._host(call))
+        return verdicts[0].record
+
+    def place(self, call: Call, record: Record) -> Placement:
+        """Return where an executable runs a call; InvalidArgument if an argument prevents it.
+
+        NoExecutable instead where a fallback may serve the call.
+        """
+        try:
+            placement: Placement = self.package.backend.place(call, record, self._devices(call))
+            return placement
+        except InvalidArgument as err:
+            if self.package.fallback_policy == "none":
+                raise
+            raise self._refusals.placed_elsewhere(err) from err
+
+    def _host(self, call: Call) -> Host:
+        return self.package.probe(self._devices(call))
+
+    def _devices(self, call: Call) -> DeviceSet:
+        return self._chosen or self.package.backend.devices_of_call(call)
+
+    @cached_property
+    def _refusals(self) -> Refusals:
+        from aotbuild.runtime.refusals import Refusals  # for errors only
+
+        return Refusals(self.package, self.function)
+
+    def _run_and_teach(
         self, executable: Executable, call: Call, placement: Placement
     ) -> tuple[Any, Any, bool]:
         """Run an executable; return its result, and what teaches the C++ cache to run it."""

@@ -54,7 +54,7 @@ class Explanation:
 
 def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
     """Explain what a call would do, by the steps of a first call up to loading."""
-    function, backend, choice = dispatch.function, dispatch.package.backend, dispatch.choice
+    function, backend = dispatch.function, dispatch.package.backend
     name, verdicts = function.name, tuple[Verdict, ...]()
     if backend.has_tracers(dynamic_values(function, tuple(args), kwargs)):
         msg = (
@@ -68,9 +68,9 @@ def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> 
             bound, _ = with_markers(bound, backend)
         call = flatten(bound, backend)
         plan = dispatch.padded.plan_of(call) if dispatch.padded else None
-        verdicts = choice.verdicts(call, choice.find(call, plan))
-        chosen = choice.select(call, verdicts)
-        choice.place(call, chosen)
+        verdicts = dispatch.verdicts(call, dispatch.find(call, plan))
+        chosen = dispatch.select(call, verdicts)
+        dispatch.place(call, chosen)
     except (NoExecutable, InvalidArgument) as err:
         return Explanation(name, verdicts, None, err)
     if error := refusal(chosen):

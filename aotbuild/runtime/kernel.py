@@ -65,7 +65,9 @@ class Kernel:
 
             kept = Kept(function.name, keep)
         self._dispatch = Dispatch(package, function, source, devices, kept)
-        self.watch_by(watches[0] if watches else None)
+        self.__call__ = self._dispatch.plain
+        if watches:
+            self.watch_by(watches[0])
         package.kernels.add(self)
 
     def __reduce__(self) -> NoReturn:

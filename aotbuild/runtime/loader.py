@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
-from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem, shortage
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.select import REGISTER
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Loader:
     def _load(self, record: Record, devices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Return the XLA executable of a record and its constants, which are read meanwhile."""
         needed = record.calling.constants
-        load = lambda: self._deserialize(record, devices)  # noqa: E731
+        load = lambda: self._read_and_load(record, devices)  # noqa: E731
         key = _key(record, devices)
         if not needed:
             return self._loaded.get(key, load), ()
@@ -89,17 +88,12 @@ class Loader:
 
         return Constants(Blobs(self._source), self._backend.physical, self._backend.put)
 
-    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
+    def _read_and_load(self, record: Record, devices: tuple[Any, ...]) -> Any:
         problem = find_problem(record.requires, devices)
         if problem:
             msg = f"{record}: {problem}\n{problem.remedy}"
             raise AotbuildError(msg)
         start = perf_counter()
-        loaded = self._give_to_xla(record, devices)
-        self._stats.loaded(perf_counter() - start)
-        return loaded
-
-    def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> Any:
         data = read_blob(self._source, record.blob)
         if record.requires.custom_calls:
             from aotbuild.runtime import custom_calls
@@ -107,7 +101,7 @@ class Loader:
             custom_calls.register(record, self._backend)
         callbacks = self._backend.bind(record) if record.calling.callbacks else ()
         try:
-            return self._backend.deserialize(data, devices, callbacks)
+            loaded = self._backend.deserialize(data, devices, callbacks)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
             what, remedy = "jaxlib could not load the executable", _REMEDY
@@ -115,6 +109,8 @@ class Loader:
                 what, remedy = "it calls what is not registered", f"{REGISTER.capitalize()}."
             msg = f"{record}: {what}\n  found    {found}\n{remedy}"
             raise shortage(record, devices[0], err) or AotbuildError(msg) from err
+        self._stats.loaded(perf_counter() - start)
+        return loaded
 
 
 def _key(record: Record, devices: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -54,6 +54,8 @@ class Verdict:
 def select(records: Iterable[Record], host: Host) -> tuple[Verdict, ...]:
     """Return a verdict on every record, the best first, those of other platforms last."""
     verdicts = [judge(record, host) for record in records]
+    if len(verdicts) == 1:
+        return (verdicts[0],)
     return tuple(sorted(verdicts, key=lambda verdict: _order(verdict, host)))
 
 

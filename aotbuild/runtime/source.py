@@ -1,4 +1,7 @@
-"""Sources: where the files of an `_aot` folder are read from, and opening the index in one."""
+"""Sources: where the files of an `_aot` folder are read from, the index and blobs in one.
+
+A blob is checked against the size and SHA-256 in its record before anything else sees it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,29 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from aotbuild.errors import DamagedBlob, InvalidIndex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.files import open_regular
 from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Bytes, Index
+from aotbuild.format.record import Blob
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
 
 T = TypeVar("T")
+B = TypeVar("B", bytes, memoryview)
 
 # The first line of every pointer file: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 _LFS_POINTER = b"version https://git-lfs"
 _LFS_REMEDY = (
     "The file is a placeholder of Git LFS. Run `git lfs pull` where the package comes from, or "
     "install its wheel."
+)
+_MEMORY = (
+    "Give the process more memory; or reinstall the wheel, if it was smaller when it was built."
+)
+
+_RESTART = (
+    "The package was installed again, or removed, while this process ran: restart the process."
 )
 # An index up to this size (some hundreds of executables) is read into memory at once.
 _SMALL = 1 << 20
@@ -241,3 +254,44 @@ class IndexFile:
 
     def __del__(self) -> None:
         os.close(self._descriptor)
+
+
+# --- blobs --------------------------------------------------------------------------------------
+
+
+def read_blob(source: Source, blob: Blob) -> bytes:
+    """Return the bytes of a blob; DamagedBlob unless size and SHA-256 are those of the record."""
+    return _check_blob(source, blob, lambda: source.read(blob.path, blob.size + 1))
+
+
+def view_blob(source: Source, blob: Blob, mapper: Mapper) -> memoryview:
+    """Return a blob in memory, aligned to 64, read-only if mapped; DamagedBlob as `read_blob`."""
+    return _check_blob(source, blob, lambda: source.view(blob.path, blob.size, mapper))
+
+
+def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
+    expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
+    try:
+        data = read()
+    except OSError as err:
+        raise DamagedBlob(_place(source, blob), expected, reason_of(err), _remedy(source)) from err
+    except MemoryError as err:
+        found = "a file that does not fit into the memory of this process"
+        raise DamagedBlob(_place(source, blob), expected, found, _MEMORY) from err
+    found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
+    if len(data) == blob.size:
+        digest = sha256_hex(data)
+        if digest == blob.sha256:
+            return data
+        found = f"{len(data)} bytes with SHA-256 {digest}"
+    refuse_pointer(data, _place(source, blob), expected)
+    raise DamagedBlob(_place(source, blob), expected, found, _remedy(source))
+
+
+def _remedy(source: Source) -> str:
+    return _RESTART if is_replaced(source) else ""
+
+
+def _place(source: Source, blob: Blob) -> str:
+    holder = source.holding(blob.path) if isinstance(source, JoinedSource) else source
+    return f"{holder.place}/{blob.path}"

@@ -13,8 +13,7 @@ from aotbuild.errors import DamagedBlob
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.layout import stages_path
 from aotbuild.format.record import Blob
-from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.wheel_source import read_member, view_member
 
 if TYPE_CHECKING:

@@ -81,6 +81,8 @@ def leaf_steps(bound: Bound, trees: Trees) -> list[tuple[str, ...]]:
 def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
     """Return the treedef of a record's outputs; `inputs` is the treedef of the call."""
     calling = record.calling
+    if calling.out_tree == LEAF:
+        return trees.make_treedef(None, ())
     place = f"{record}: calling.out_tree"
     treedef = restore(calling.out_tree, inputs, trees, place)
     count = len(calling.outputs)

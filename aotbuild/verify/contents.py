@@ -15,8 +15,7 @@ from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import BESIDE, HEADER_KEY, companions_of, packaged_blobs
 from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Blob, Record
-from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.source import Source, index_place, read_index
+from aotbuild.runtime.source import Source, index_place, read_blob, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 

@@ -31,9 +31,8 @@ from aotbuild.format.record import Constant, Record
 from aotbuild.format.tensors import Tensor, read_tensors
 from aotbuild.format.tree import LEAF, Tree, children_of
 from aotbuild.format.values import shown
-from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.constants import Blobs, read_constant
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import Source, read_blob
 from aotbuild.verify.loaded import Callee
 from aotbuild.verify.outcome import Result, Status
 

@@ -11,7 +11,6 @@ from jax import export
 
 from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, known_names
-from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxTrees, probe
@@ -19,7 +18,7 @@ from aotbuild.runtime.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.select import Verdict
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
 from aotbuild.verify.loaded import Callee, Loaded
 from aotbuild.verify.outcome import Status

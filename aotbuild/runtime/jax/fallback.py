@@ -15,14 +15,13 @@ from aotbuild.format.aval import parse_spec
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import Call, bind
-from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.jax.placement import leaf_shardings
 from aotbuild.runtime.jax.transformations import PythonSource
 from aotbuild.runtime.log import log
 from aotbuild.runtime.select import portable_reasons
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.trees import (
     differences,

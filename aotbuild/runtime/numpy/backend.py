@@ -112,7 +112,7 @@ class NumpyBackend:
 
     def place(self, call: Call, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a call of a record runs; InvalidArgument for an array that is elsewhere."""
-        placement = self.place_alone(record, devices)
+        placement = NumpyPlacement(devices_for(record.requires, devices))
         check_devices(call, placement.devices[0], lambda: leaf_paths(call.bound, self.trees))
         return placement
 

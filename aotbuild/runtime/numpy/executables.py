@@ -89,7 +89,10 @@ class NumpyExecutable:
     def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
         """Run it on leaves that fit; the outputs at the indices `kept` stay on the device."""
         pairs = zip(leaves, self._dtypes, strict=True)
-        arrays = [_argument(leaf, dtype) for leaf, dtype in pairs]
+        arrays = [
+            buffer_of(leaf) if isinstance(leaf, DeviceArray) else np.asarray(leaf, dtype)
+            for leaf, dtype in pairs
+        ]
         dispatch = self._dispatches.get(kept) or self._make_dispatch(kept)
         for _ in range(_ATTEMPTS):
             outputs: Any = dispatch(*arrays)
@@ -152,10 +155,6 @@ class NumpyExecutable:
             found = f"{type(err).__name__}: {err}"
         msg = f"{self.record}: jaxlib does not run it\n  found    {found}"
         raise AotbuildError(msg)
-
-
-def _argument(leaf: Any, dtype: Any) -> Any:
-    return buffer_of(leaf) if isinstance(leaf, DeviceArray) else np.asarray(leaf, dtype)
 
 
 def dtype_of(aval: Aval) -> Any:
