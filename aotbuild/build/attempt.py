@@ -11,7 +11,7 @@ from typing import Protocol
 from aotbuild.build.child import NotStarted, Worker, WorkerExited
 from aotbuild.build.jobs import Job
 from aotbuild.build.pool import WorkerPool
-from aotbuild.build.replies import Busy, GoldenStarted, Reply, ShrinkStarted
+from aotbuild.build.protocol import Reply, Started
 from aotbuild.build.settings import Settings
 
 
@@ -94,15 +94,17 @@ def _talk(worker: Worker, limit: _Limit, request: Request, tell: Tell) -> float:
     """Run a job, and return its seconds since the worker began to trace it."""
     started = time.monotonic()
     if worker.is_new:
-        tell(Busy(doing=f"starting jax {worker.settings.toolchain.jax}"))
+        tell(Started(doing=f"starting jax {worker.settings.toolchain.jax}"))
     try:
         for message in worker.run(request.job, request.timeout):
-            if isinstance(message, GoldenStarted) and request.job.golden == "auto":
-                limit.start()
-            if isinstance(message, ShrinkStarted):
-                limit.restart()
-            # The last one says that it traces; those before, that it starts or imports.
-            started = time.monotonic() if isinstance(message, Busy) else started
+            match message:
+                case Started(stage="golden") if request.job.golden == "auto":
+                    limit.start()
+                case Started(stage="shrink"):
+                    limit.restart()
+                case Started(stage="trace"):
+                    # The last one says that it traces; those before, that it starts or imports.
+                    started = time.monotonic()
             tell(message)
     finally:
         limit.stop()

@@ -14,9 +14,20 @@ from pathlib import Path
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.launch import worker_command, worker_environment
-from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, to_line
-from aotbuild.build.replies import Done, Ready, Reply, Wanted
-from aotbuild.build.requests import Fetched, Hello, Request, RunJob
+from aotbuild.build.protocol import (
+    Done,
+    Fetched,
+    Hello,
+    NotAMessage,
+    Ready,
+    Reply,
+    Request,
+    RunJob,
+    Wanted,
+    WrongVersion,
+    read_reply,
+    to_line,
+)
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.format.lifeline import Lifeline
@@ -133,6 +144,7 @@ class Worker:
             self._send(RunJob(job=job))
             for message in self._messages():
                 if isinstance(message, Done):
+                    yield message
                     return
                 if isinstance(message, Wanted):
                     found = self._fetch is not None and self._fetch(message.key)

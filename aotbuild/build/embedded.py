@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aotbuild.build.events import UnitDone
-from aotbuild.build.replies import Embedded
+from aotbuild.build.protocol import Embedded
 
 # Of one function in all its executables, in bytes: less is not worth a note.
 _MUCH = 1_000_000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.replies import Embedded
+from aotbuild.build.protocol import Embedded
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function

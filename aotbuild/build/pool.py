@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.build.child import NotStarted, Worker, WorkerExited
-from aotbuild.build.requests import Hello
+from aotbuild.build.protocol import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.format.target import is_count

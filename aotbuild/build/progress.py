@@ -8,22 +8,7 @@ from dataclasses import dataclass, field, replace
 from aotbuild.build.events import Listener, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.replies import (
-    Busy,
-    Compiled,
-    CompileStarted,
-    Failed,
-    FedBack,
-    GoldenFailed,
-    GoldenMade,
-    GoldenSkipped,
-    GoldenStarted,
-    PaddingFailed,
-    PaddingStarted,
-    Reply,
-    ShrinkCompared,
-    ShrinkStarted,
-)
+from aotbuild.build.protocol import Compiled, Done, Failed, GoldenOutputs, Reply, Started
 
 # For calling a function with golden inputs, once at each of its signatures; in seconds.
 GOLDEN_SECONDS = 60.0
@@ -31,9 +16,6 @@ GOLDEN_SECONDS = 60.0
 # The stages of a unit, as failures name them; `compile` and `trace` come from the worker, too.
 START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
 SHRINK = "shrink"
-_FAILED = {PaddingFailed: PAD, GoldenFailed: GOLDEN}
-_STARTED = {PaddingStarted: PAD, GoldenStarted: GOLDEN, ShrinkStarted: SHRINK}
-
 _DOING = {
     PAD: "checking what padding changes",
     GOLDEN: "computing golden outputs",
@@ -81,7 +63,7 @@ class Progress:
     check: Callable[[UnitDone], UnitDone]
     golden_mode: str
     compiled: list[tuple[BuildUnit, Compiled]] = field(default_factory=list)
-    golden: GoldenMade | GoldenSkipped | None = None
+    golden: GoldenOutputs | None = None
     targets: tuple[str, ...] = ()
     crashed: set[str] = field(default_factory=set)
     results: list[UnitDone] = field(default_factory=list)
@@ -106,42 +88,40 @@ class Progress:
         self.targets = again or tuple(self.waiting)
         self.stage, self.at_work, self.golden = TRACE, self.targets, None
 
-    def busy(self, message: Busy) -> None:
-        """Say what is done for all units that are not compiled yet."""
-        for target in self.targets:
-            if target in self.waiting:
-                self.listener(UnitBusy(self.waiting[target], message.doing, message.waits))
-
     def receive(self, message: Reply, at: float | None = None) -> None:
         """Take a message of the worker; `at` is when it was sent, in seconds, if it says so."""
         self.at = at
         match message:
-            case FedBack(fed=fed):
-                self.fed = fed
-            case CompileStarted(target=target):
-                self.stage, self.at_work = COMPILE, (target,)
-                self.started[target] = at
-                self.listener(UnitStarted(self.waiting[target]))
-            case Compiled(target=target):
-                if target in self.crashed:
-                    self.is_transient = True
-                    message = _plain(message, plain_kept(_CRASHED))
-                self.compiled.append((self._leave(target), message))
-            case Failed(target=target, stage=stage, error=error):
+            case Started():
+                self._started(message)
+            case Compiled():
+                self._compiled(message)
+            case Failed(target=None, stage=stage, error=error):
+                self._fail_compiled(stage, error)
+            case Failed(target=str(target), stage=stage, error=error):
                 done = UnitDone(self._leave(target), message.function, key=message.key)
                 self._finish(done.failed(stage, error, message.printed))
-            case PaddingStarted() | GoldenStarted() | ShrinkStarted():
-                self._check(_STARTED[type(message)])
-            case GoldenMade() | GoldenSkipped():
+            case GoldenOutputs():
                 self.golden = message
-            case ShrinkCompared(target=target, note=note):
-                self._end_comparison(note, target)
-            case PaddingFailed(error=error) | GoldenFailed(error=error):
-                self._fail_compiled(_FAILED[type(message)], error)
+            case Done(fed=fed):
+                self.fed = fed
+
+    def _started(self, message: Started) -> None:
+        if message.stage == TRACE:
+            for target in [each for each in self.targets if each in self.waiting]:
+                self.listener(UnitBusy(self.waiting[target], message.doing, message.waits))
+        elif message.target is not None:
+            self.stage, self.at_work = COMPILE, (message.target,)
+            self.started[message.target] = self.at
+            self.listener(UnitStarted(self.waiting[message.target]))
+        else:  # a check of all units that were compiled
+            self.stage, self.at_work = message.stage, ()
+            for unit, _ in self.compiled:
+                self.listener(UnitBusy(unit, _DOING[message.stage]))
 
     def end(self) -> None:
         """Finish the job: units that still wait for golden outputs have none."""
-        none = GoldenSkipped(reason="the function could not be traced again", transient=True)
+        none = GoldenOutputs(reason="the function could not be traced again", transient=True)
         self._complete(self.golden or none)
 
     def worker_exited(self, text: str, reason: str, *, may_retry: bool = False) -> None:
@@ -159,7 +139,12 @@ class Progress:
             return
         if self.stage == SHRINK:
             words = f"comparing the rewritten executable with the plain one: {reason}"
-            self._end_comparison(plain_kept(words))
+            plain = [
+                _plain(message, plain_kept(words)) for _, message in self.compiled if message.plain
+            ]
+            for message in plain:
+                self._compared(message)
+            self.is_transient = True
             self.end()
         elif self.stage == PAD:
             self._fail_compiled(PAD, f"calling the function with padded arguments: {text}")
@@ -168,13 +153,7 @@ class Progress:
             self._fail_compiled(GOLDEN, error)
         else:
             note = f"no golden outputs: calling the function: {reason}\n{EXITED_ADVICE}"
-            self._complete(GoldenSkipped(reason=reason, notes=(note,), transient=True))
-
-    def _check(self, stage: str) -> None:
-        """Begin a check of all units that were compiled."""
-        self.stage, self.at_work = stage, ()
-        for unit, _ in self.compiled:
-            self.listener(UnitBusy(unit, _DOING[stage]))
+            self._complete(GoldenOutputs(reason=reason, notes=(note,), transient=True))
 
     def _leave(self, target: str) -> BuildUnit:
         """Return a unit that waits no more; the worker goes on to the next."""
@@ -182,17 +161,27 @@ class Progress:
         self.at_work = tuple(other for other in self.targets if other in self.waiting)[:1]
         return unit
 
-    def _end_comparison(self, note: str, target: str | None = None) -> None:
-        """Keep the rewritten executable of a target, or with a note the plain one; None: of all."""
-        self.is_transient |= bool(note)
+    def _compiled(self, message: Compiled) -> None:
+        target = message.target
+        if target not in self.waiting:
+            self._compared(message)
+            return
+        if target in self.crashed:
+            message = _plain(message, plain_kept(_CRASHED))
+            self.is_transient = True
+        self.compiled.append((self._leave(target), message))
+
+    def _compared(self, message: Compiled) -> None:
+        """Take what a unit is after its rewritten executable was compared with the plain one."""
+        self.is_transient |= "note" in message.record.provenance.get("shrink", {})
         self.compiled = [
-            (unit, compared(compiled, note) if target in (None, compiled.target) else compiled)
+            (unit, message if compiled.target == message.target else compiled)
             for unit, compiled in self.compiled
         ]
 
-    def _complete(self, golden: GoldenMade | GoldenSkipped) -> None:
+    def _complete(self, golden: GoldenOutputs) -> None:
+        is_transient = self.is_transient or golden.transient
         for unit, compiled in self.compiled:
-            is_transient = self.is_transient or getattr(golden, "transient", False)
             self._finish(_with_golden(unit, compiled, golden, is_transient=is_transient))
         self.compiled.clear()
 
@@ -211,9 +200,7 @@ class Progress:
 
 
 def compared(compiled: Compiled, note: str) -> Compiled:
-    """Return a unit after the comparison that `plain` waits for, if it does."""
-    if compiled.plain is None:
-        return compiled
+    """Return a unit after the comparison that `plain` waits for: it is kept, or with a note not."""
     if note:
         return _plain(compiled, note)
     provenance = {**compiled.record.provenance, "shrink": {"check": "compared"}}
@@ -235,12 +222,12 @@ def _plain(compiled: Compiled, note: str) -> Compiled:
 def _with_golden(
     unit: BuildUnit,
     compiled: Compiled,
-    golden: GoldenMade | GoldenSkipped,
+    golden: GoldenOutputs,
     *,
     is_transient: bool,
 ) -> UnitDone:
     record = compiled.record
-    if isinstance(golden, GoldenMade):
+    if golden.golden is not None:
         provenance = {**record.provenance, "floats": list(golden.floats)}
         record = replace(record, golden=golden.golden, provenance=provenance)
     else:

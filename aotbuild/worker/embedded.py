@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from aotbuild.build.replies import Embedded
+from aotbuild.build.protocol import Embedded
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.traced import Traced
 

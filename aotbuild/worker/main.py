@@ -17,9 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
-from aotbuild.build.protocol import WrongVersion, read_request, to_line
-from aotbuild.build.replies import Done, Ready, Reply, Wanted
-from aotbuild.build.requests import Fetched, Hello, RunJob
+from aotbuild.build.protocol import (
+    Fetched,
+    Hello,
+    Ready,
+    Reply,
+    RunJob,
+    Wanted,
+    WrongVersion,
+    read_request,
+    to_line,
+)
 from aotbuild.format.files import keep_umask
 from aotbuild.worker.forks import serve_in_forks
 from aotbuild.worker.import_statements import watch_import_statements
@@ -56,7 +64,6 @@ def main() -> None:
         session = Session(hello, partial(_ask, lines, send), second)
         for reply in session.run(request.job):
             send(reply)
-        send(Done())
 
     serve_in_forks(lines, partial(_prepare, hello), serve, _leave)
 

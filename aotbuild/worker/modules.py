@@ -19,13 +19,10 @@ class ProjectModules:
 
     def __init__(self, root: Path | None) -> None:
         self._root = None if root is None else os.path.realpath(root)
-        self._known: set[str] = set()
 
-    def added(self) -> tuple[str, ...]:
-        """Return the path of each module's file that was imported since the last call."""
-        new = files_below(self._root) - self._known if self._root else set()
-        self._known |= new
-        return tuple(sorted(new))
+    def files(self) -> tuple[str, ...]:
+        """Return the path of each module's file, relative to the project's folder."""
+        return tuple(sorted(files_below(self._root))) if self._root else ()
 
 
 def files_below(root: str) -> set[str]:

@@ -11,17 +11,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.replies import (
-    Busy,
-    Compiled,
-    CompileStarted,
-    Entries,
-    Failed,
-    FedBack,
-    Imported,
-    Reply,
-)
-from aotbuild.build.requests import Hello
+from aotbuild.build.protocol import Compiled, Done, Failed, Hello, Reply, Stage, Started
 from aotbuild.errors import AotbuildError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.record import Blob
@@ -48,7 +38,6 @@ from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.secret_paths import SecretPaths
-from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED
@@ -73,7 +62,7 @@ class Session:
     def __init__(
         self, hello: Hello, fetch: Callable[[str], bool], second: SecondFork | None = None
     ) -> None:
-        self._explains, self._second = hello.explain, second
+        self._second = second
         self._lowered: dict[str, Lowered] = {}
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
@@ -97,53 +86,45 @@ class Session:
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of the job; a unit that fails does not stop the others."""
-        yield from self._run(job)
-        entries = self._entries
-        if entries.made or entries.used or entries.problems:
-            used = entries.used - entries.made
-            yield Entries(
-                made=tuple(sorted(entries.made)),
-                used=tuple(sorted(used)),
-                blobs=dict(self._blobs.stored),
-                problems=dict(entries.problems),
-            )
-
-    def _run(self, job: Job) -> Iterator[Reply]:
         PRINTED.clear()
+        fed = None
         try:
             if modules := new_modules(job.function.references):
-                yield Busy(doing=f"importing {', '.join(modules)}")
+                yield Started(doing=f"importing {', '.join(modules)}")
             self.import_modules(job)
-            yield Busy(doing=f"tracing {job.label}")
+            yield Started(doing=f"tracing {job.label}")
             traced = self.trace(job)
             if self._second is not None:
                 function = resolve_function(job.call, f"functions.{job.name}.call")
                 notes = check_purity(traced, self._second.result(), function, self._lower)
                 traced = replace(traced, notes=(*traced.notes, *notes))
         except _ANY as err:  # everything is reported, under the unit's name
-            yield from self._imported()
             function, key = known_of(job)
             function = function and without_paths(function, self._secret_paths)[0]
             for target in job.targets:
                 yield _failure(target, "trace", err, function, key, PRINTED.end())
-            return
-        yield from self._imported()
-        if traced.fed is not None:
-            yield FedBack(fed=traced.fed)
-        if self._explains:
-            yield explained(traced)
-            return
-        candidates: list[Candidate] = []
-        for target, hardware in zip(job.targets, job.hardware, strict=True):
-            yield CompileStarted(target=str(target))
-            yield self._unit(traced, target, hardware, candidates)
+        else:
+            fed = traced.fed
+            yield from self._compile_and_check(traced)
+        entries = self._entries
+        yield Done(
+            fed=fed,
+            made=tuple(sorted(entries.made)),
+            used=tuple(sorted(entries.used - entries.made)),
+            blobs=dict(self._blobs.stored),
+            problems=dict(entries.problems),
+        )
+
+    def _compile_and_check(self, traced: Traced) -> Iterator[Reply]:
+        # Not what golden inputs import, which the store may spare.
+        imported = self._modules.files()
+        candidates: list[tuple[Candidate, Compiled]] = []
+        for target, hardware in zip(traced.job.targets, traced.job.hardware, strict=True):
+            yield Started(stage="compile", target=str(target))
+            yield self._unit(traced, target, hardware, imported, candidates)
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
-
-    def _imported(self) -> Iterator[Reply]:
-        if files := self._modules.added():
-            yield Imported(files=files)
 
     def import_modules(self, job: Job) -> None:
         """Import what a job names, and adopt the settings of jax that this changes."""
@@ -166,7 +147,12 @@ class Session:
         return replace(traced, function=function, notes=tuple(notes))
 
     def _unit(
-        self, traced: Traced, target: Target, hardware: Hardware, candidates: list[Candidate]
+        self,
+        traced: Traced,
+        target: Target,
+        hardware: Hardware,
+        imported: tuple[str, ...],
+        candidates: list[tuple[Candidate, Compiled]],
     ) -> Compiled | Failed:
         """Compile for a target; a rewritten executable to compare is added to `candidates`."""
         try:
@@ -184,7 +170,8 @@ class Session:
                 ),
                 stored=made.stored,
                 embedded=None if target.is_portable else embedded_constants(traced),
-                plain=self._plain(made.candidate, candidates),
+                plain=self._plain(made.candidate),
+                imported=imported,
             )
             data = there.searchable(self._blobs.read(record.blob))
             self._secret_paths.refuse_in("the compiled bytes", data)
@@ -196,6 +183,8 @@ class Session:
         except _ANY as err:  # everything is reported, under the unit's name
             key = traced.signature.key()
             return _failure(target, "compile", err, traced.function, key)
+        if made.candidate is not None and message.plain is not None:
+            candidates.append((made.candidate, message))
         return message
 
     def _lower(self, traced: Traced, target: Target, hardware: Hardware) -> Lowered:
@@ -204,7 +193,7 @@ class Session:
             self._lowered[str(target)] = lower(traced, target, hardware)
         return self._lowered[str(target)]
 
-    def _plain(self, candidate: Candidate | None, candidates: list[Candidate]) -> Blob | None:
+    def _plain(self, candidate: Candidate | None) -> Blob | None:
         """Return the plain executable of a candidate, which then will be compared with it."""
         if candidate is None:
             return None
@@ -212,7 +201,6 @@ class Session:
             # It could not take the place of the rewritten one, where the path is gone.
             candidate.keep(LOADED)
             return None
-        candidates.append(candidate)
         return self._blobs.add("pjrt", candidate.plain)
 
     def _compile(self, traced: Traced, target: Target, hardware: Hardware) -> Made:
@@ -239,7 +227,7 @@ def second_fork(hello: Hello, job: Job) -> SecondFork | None:
 
     Call it before anything of the job is done here.
     """
-    if hello.explain or job.function.purity == "skip":
+    if job.function.purity == "skip":
         return None
 
     def prepare() -> Callable[[], Traced]:
@@ -266,7 +254,7 @@ def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
 
 def _failure(
     target: Target,
-    stage: str,
+    stage: Stage,
     error: BaseException,
     function: Function | None,
     key: str | None,

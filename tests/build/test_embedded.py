@@ -8,7 +8,7 @@ import pytest
 from support.projects import build, write_project
 
 from aotbuild.build.embedded import EmbeddedIn, embedded_notes, size_remedy
-from aotbuild.build.replies import Embedded
+from aotbuild.build.protocol import Embedded
 
 MODEL = """
 import jax, jax.numpy as jnp, numpy as np

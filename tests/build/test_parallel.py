@@ -16,7 +16,7 @@ from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
-from aotbuild.build.requests import Hello
+from aotbuild.build.protocol import Hello
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources

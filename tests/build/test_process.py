@@ -20,9 +20,7 @@ from aotbuild.build.events import UnitDone
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
-from aotbuild.build.protocol import to_line
-from aotbuild.build.replies import Ready
-from aotbuild.build.requests import VERSION, Hello
+from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError

@@ -11,7 +11,7 @@ import pytest
 from support.manifests import manifest
 from support.records import make_function, make_record
 
-from aotbuild.build import replies, requests
+from aotbuild.build import protocol
 from aotbuild.build.jobs import FedLeaf, make_jobs
 from aotbuild.build.launch import worker_command
 from aotbuild.build.plan import make_plan
@@ -32,9 +32,9 @@ FED = {
         FedLeaf(dtype="int8", weak_type=False, shape=(2, 0)),
     )
 }
-REQUESTS: list[requests.Request] = [
-    requests.Hello(blobs=Path("/blobs")),
-    requests.Hello(
+REQUESTS: list[protocol.Request] = [
+    protocol.Hello(blobs=Path("/blobs")),
+    protocol.Hello(
         blobs=Path("/not utf-8 \udcff"),
         store=Path("/store"),
         behind=True,
@@ -42,57 +42,54 @@ REQUESTS: list[requests.Request] = [
         secret_paths=("/home/mé",),
         provenance={"jax": "0.10.2"},
         config=(("jax_enable_x64", True), ("jax_a", float("inf"))),
-        explain=True,
     ),
-    requests.Fetched(found=True),
-    requests.RunJob(job=JOB),
-    requests.RunJob(job=JOB.after_feedback(FED).after_feedback(FED)),
+    protocol.Fetched(found=True),
+    protocol.RunJob(job=JOB),
+    protocol.RunJob(job=JOB.after_feedback(FED).after_feedback(FED)),
 ]
-REPLIES: list[replies.Reply] = [
-    replies.Ready(),
-    replies.CompileStarted(target="cpu:x86-64-v3:1"),
-    replies.Compiled(
+REPLIES: list[protocol.Reply] = [
+    protocol.Ready(),
+    protocol.Wanted(key="0" * 64),
+    protocol.Started(doing="importing mypkg.model", waits=True),
+    protocol.Started(stage="compile", target="cpu:x86-64-v3:1"),
+    protocol.Started(stage="shrink"),
+    protocol.Compiled(
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), notes=("a\nb",)
     ),
-    replies.Compiled(
-        target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), plain=BLOB
+    protocol.Compiled(
+        target="cpu:x86-64-v3:2",
+        function=make_function(),
+        record=make_record(),
+        plain=BLOB,
+        imported=("proj/a.py",),
     ),
-    replies.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
-    replies.Busy(doing="importing mypkg.model"),
-    replies.PaddingStarted(),
-    replies.PaddingFailed(error="changes"),
-    replies.GoldenStarted(),
-    replies.GoldenMade(golden=Golden(((0, BLOB),), BLOB, 0.5), floats=("float32",), notes=("n",)),
-    replies.GoldenSkipped(reason="never", notes=("n",)),
-    replies.GoldenFailed(error="raised"),
-    replies.ShrinkStarted(),
-    replies.ShrinkCompared(target="cpu:x86-64-v3:1"),
-    replies.ShrinkCompared(target="cpu:x86-64-v3:1", note="another result"),
-    replies.FedBack(fed=FED),
-    replies.Imported(files=("proj/a.py",)),
-    replies.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
-    replies.Wanted(key="0" * 64),
-    replies.Entries(made=("0" * 64,), used=()),
-    replies.Done(),
+    protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
+    protocol.Failed(stage="pad", error="changes"),
+    protocol.GoldenOutputs(
+        golden=Golden(((0, BLOB),), BLOB, 0.5), floats=("float32",), notes=("n",)
+    ),
+    protocol.GoldenOutputs(reason="never", notes=("n",), transient=True),
+    protocol.Done(),
+    protocol.Done(fed=FED, made=("0" * 64,), used=(), blobs={"a": "b"}, problems={"c": "d"}),
 ]
 
 
 def test_all_messages_are_here() -> None:
-    assert {type(message) for message in REQUESTS} == set(get_args(requests.Request))
-    assert {type(message) for message in REPLIES} == set(get_args(replies.Reply))
+    assert {type(message) for message in REQUESTS} == set(get_args(protocol.Request))
+    assert {type(message) for message in REPLIES} == set(get_args(protocol.Reply))
 
 
 @pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.type)
-def test_round_trip_of_a_request(message: requests.Request) -> None:
+def test_round_trip_of_a_request(message: protocol.Request) -> None:
     line = to_line(message)
     assert line.count("\n") == 1
     assert to_line(read_request(line)) == line
-    if not isinstance(message, requests.RunJob):  # NaN to pad with does not equal itself
+    if not isinstance(message, protocol.RunJob):  # NaN to pad with does not equal itself
         assert read_request(line) == message
 
 
 @pytest.mark.parametrize("message", REPLIES, ids=lambda message: message.type)
-def test_round_trip_of_a_reply(message: replies.Reply) -> None:
+def test_round_trip_of_a_reply(message: protocol.Reply) -> None:
     line = to_line(message)
     assert line.count("\n") == 1
     assert read_reply(line) == message
@@ -112,7 +109,7 @@ def test_round_trip_of_a_reply(message: replies.Reply) -> None:
         '{"type": "ready"}',
         '{"type": "done", "more": 1}',
         '{"type": "failed", "target": "cpu"}',
-        json.dumps({"type": "hello", "version": requests.VERSION, "blobs": "/b"}),
+        json.dumps({"type": "hello", "version": protocol.VERSION, "blobs": "/b"}),
         to_line(REPLIES[3]).replace('"outputs"', '"other"'),
         "[" * 100_000,
     ],
@@ -128,9 +125,9 @@ def test_messages_cannot_be_changed() -> None:
         REPLIES[0].version = 2  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("version", [0, requests.VERSION + 1, "1", None])
+@pytest.mark.parametrize("version", [0, protocol.VERSION + 1, "1", None])
 def test_another_version_is_refused_whatever_else_it_says(version: object) -> None:
-    expected = f"version {version} of the worker protocol, expected {requests.VERSION}"
+    expected = f"version {version} of the worker protocol, expected {protocol.VERSION}"
     for read, kind in ((read_request, "hello"), (read_reply, "ready")):
         with pytest.raises(WrongVersion) as caught:
             read(json.dumps({"type": kind, "version": version, "unheard": "of"}))
@@ -151,5 +148,5 @@ def test_a_worker_refuses_another_version_in_words(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"aotbuild: the build speaks version 99 of the worker protocol, "
-        f"expected {requests.VERSION}\n"
+        f"expected {protocol.VERSION}\n"
     )

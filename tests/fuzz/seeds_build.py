@@ -13,7 +13,7 @@ from support import index_fuzz
 from support.manifest_fuzz import ENVIRONMENT, SMALL
 from support.records import make_function, make_record
 
-from aotbuild.build import protocol, replies, requests
+from aotbuild.build import protocol
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.manifest import parse_manifest
@@ -95,22 +95,25 @@ def store_entry() -> Seeds:
 def _protocol() -> Iterator[str]:
     plan = make_plan(parse_manifest(PADDED, "aot.yaml"), ENVIRONMENT)
     job = next(job for _, job, _ in make_jobs(plan.units))
-    yield protocol.to_line(requests.Hello(blobs="/b", provenance={"a": "1"}))
-    yield protocol.to_line(requests.RunJob(job=job))
+    yield protocol.to_line(protocol.Hello(blobs="/b", provenance={"a": "1"}))
+    yield protocol.to_line(protocol.RunJob(job=job))
     yield from map(protocol.to_line, _replies())
 
 
 def _replies() -> Iterator[Any]:
-    yield replies.Ready()
-    yield replies.Imported(files=("m.py",))
+    yield protocol.Ready()
     record = make_record()
-    yield replies.Compiled(
-        target=str(record.target), function=make_function(), record=record, notes=("a",)
+    yield protocol.Compiled(
+        target=str(record.target),
+        function=make_function(),
+        record=record,
+        notes=("a",),
+        imported=("m.py",),
     )
-    yield replies.Failed(target="cpu:x86-64-v3:1", stage="trace", error="no")
+    yield protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="no")
     golden = index_fuzz.RECORDS[2].golden
-    yield replies.GoldenMade(golden=golden, floats=("float32",))
-    yield replies.Entries(made=("0" * 64,), used=(), blobs={"a": "b"}, problems={"a": "b"})
+    yield protocol.GoldenOutputs(golden=golden, floats=("float32",))
+    yield protocol.Done(made=("0" * 64,), used=(), blobs={"a": "b"}, problems={"a": "b"})
 
 
 def protocol_seeds() -> Seeds:

@@ -19,9 +19,7 @@ from uuid import uuid4
 
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell
 from aotbuild.build.executors.project_files import pack_project
-from aotbuild.build.protocol import read_reply
-from aotbuild.build.replies import Busy
-from aotbuild.build.requests import Hello
+from aotbuild.build.protocol import Hello, Started, read_reply
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import PlanError
 from aotbuild.format.files import write_whole
@@ -142,7 +140,7 @@ class DaskCluster:
             key = f"{self._build}-{uuid4().hex}"
             with self._lock:
                 self._tells[key] = tell
-            tell(Busy(doing=f"waiting for {self._url}", waits=True))
+            tell(Started(doing=f"waiting for {self._url}", waits=True))
             try:
                 return self._receive(request, self._answer(key, request), tell)
             except KilledWorker as err:
@@ -178,7 +176,7 @@ class DaskCluster:
         with self._lock:
             self._begun[said["key"]] += said["doing"].endswith(": begun")
             if tell := self._tells.get(said["key"]):
-                tell(Busy(doing=f"{said['doing']} on {said['worker']}"))
+                tell(Started(doing=f"{said['doing']} on {said['worker']}"))
 
     def _unusable(self, err: BaseException) -> PlanError:
         return PlanError(

@@ -23,9 +23,7 @@ from distributed import WorkerPlugin, get_worker
 from aotbuild.build.attempt import Outcome, Request, run_attempt
 from aotbuild.build.executors.project_files import unpack_project
 from aotbuild.build.pool import WorkerPool, usable_cpus
-from aotbuild.build.protocol import to_line
-from aotbuild.build.replies import Busy, CompileStarted, Entries, Reply
-from aotbuild.build.requests import Hello
+from aotbuild.build.protocol import Done, Hello, Reply, Started, to_line
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.build_store import open_store
 from aotbuild.store.folder import Folder
@@ -116,10 +114,10 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
 
         def tell(message: Reply, _: float | None = None) -> None:
             messages.append((time.monotonic() - started, message))
-            if isinstance(message, Busy):
-                say(message.doing)
-            elif isinstance(message, CompileStarted):
+            if isinstance(message, Started) and message.target:
                 say(f"compiling {request.job.label} for {message.target}")
+            elif isinstance(message, Started) and message.doing:
+                say(message.doing)
 
         try:
             outcome = run_attempt(pool, replace(request, settings=settings), tell)
@@ -127,7 +125,7 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             self._end_idle_compilers(pool)
         lines = [(at, to_line(message)) for at, message in messages]
         named = {digest for _, line in lines for digest in _DIGEST.findall(line)}
-        kept = [message for _, message in messages if isinstance(message, Entries)]
+        kept = [message for _, message in messages if isinstance(message, Done)]
         return Answer(
             machine,
             str(self._root),

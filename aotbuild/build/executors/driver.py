@@ -24,8 +24,7 @@ from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import Plan
 from aotbuild.build.pool import open_pool
 from aotbuild.build.progress import GOLDEN, GOLDEN_SECONDS, START, Progress
-from aotbuild.build.replies import Busy, Entries, Imported, Reply
-from aotbuild.build.requests import Hello
+from aotbuild.build.protocol import Compiled, Done, Hello, Reply
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import PlanError
@@ -203,18 +202,15 @@ class _Runner:
             self._exited(outcome.exited, outcome.overtime, request, progress)
 
     def _receive(self, progress: Progress, message: Reply, at: float | None = None) -> None:
-        if isinstance(message, Busy):
-            progress.busy(message)
-        elif isinstance(message, Imported):
-            self.traced.files.update(message.files)
-        elif isinstance(message, Entries):
+        if isinstance(message, Compiled):
+            self.traced.files.update(message.imported)
+        if isinstance(message, Done):
             self.build_store.store.made.update(message.made)
             self.build_store.store.used.update(message.used)
             self.traced.stored.update(message.blobs)
             for kind, text in message.problems.items():
                 self.build_store.store.tell(kind, text)
-        else:
-            progress.receive(message, at)
+        progress.receive(message, at)
 
     def _exited(
         self, exited: Exited, overtime: str | None, request: Request, progress: Progress

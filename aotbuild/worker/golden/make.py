@@ -1,6 +1,6 @@
 """Make golden outputs: what the function returned when it was built, for `verify` to compare with.
 
-The last step of a job; see the golden messages in `build.replies`.
+The last step of a job; see `build.protocol`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from aotbuild.build.constant_blobs import serialize
 from aotbuild.build.pool import available_memory
 from aotbuild.build.progress import GOLDEN_SECONDS, NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVICE
-from aotbuild.build.replies import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
+from aotbuild.build.protocol import Compiled, Failed, GoldenOutputs, Reply, Started
 from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.format.golden import samples, stored_bytes, widened
 from aotbuild.format.record import Blob, Golden
@@ -70,17 +70,19 @@ class GoldenMaker:
     store: Store
     provenance: Mapping[str, Any]
 
-    def messages(self, traced: Traced, candidates: Sequence[Candidate]) -> Iterator[Reply]:
+    def messages(
+        self, traced: Traced, candidates: Sequence[tuple[Candidate, Compiled]]
+    ) -> Iterator[Reply]:
         """Yield the messages of one job's golden outputs, and compare its rewritten executables."""
         mode = traced.job.golden
         if mode in _NONE:
-            yield GoldenSkipped(reason=_NONE[mode])
+            yield GoldenOutputs(reason=_NONE[mode])
             return
         impure = sorted({*callbacks_in(traced.closed_jaxpr)} & {*IMPURE})
         if mode == "auto" and impure:
-            yield GoldenSkipped(reason=f"a call has effects elsewhere ({', '.join(impure)})")
+            yield GoldenOutputs(reason=f"a call has effects elsewhere ({', '.join(impure)})")
             return
-        yield GoldenStarted()
+        yield Started(stage="golden")
         given = None
         try:
             with unchanged_config(f"functions.{traced.job.name}.verify"):
@@ -89,16 +91,16 @@ class GoldenMaker:
             message = _skipped(str(err), f"no golden outputs: {err}. {TOO_MUCH_ADVICE}")
         except NotForHost as err:
             text = f"no golden outputs: {err}"
-            message = GoldenFailed(error=text) if mode == "always" else _skipped(str(err), text)
+            message = _failed(text) if mode == "always" else _skipped(str(err), text)
         except (PlanError, TraceRefused) as err:
-            message = GoldenFailed(error=str(err))
+            message = _failed(str(err))
         except BaseException as err:  # noqa: BLE001 (the function may raise anything)
             reason = (
                 f"the function raised {type(err).__name__} when it was called with golden inputs"
             )
             text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
             none = _skipped(reason, f"no golden outputs: {text}", transient=is_transient(err))
-            message = GoldenFailed(error=text) if mode == "always" else none
+            message = _failed(text) if mode == "always" else none
         yield message
         yield from comparisons(candidates, given)
 
@@ -119,7 +121,7 @@ class GoldenMaker:
         else:
             entry, key = self._run_once(reference, given, blobs, floats)
         outputs = self.blobs.add("safetensors", entry.data, key)
-        made = GoldenMade(
+        made = GoldenOutputs(
             golden=Golden(tuple(blobs.items()), outputs, verify.rtol, verify.atol),
             floats=floats,
             notes=() if entry.facts["finite"] else (NOT_FINITE,),
@@ -148,8 +150,12 @@ class GoldenMaker:
         return entry, key
 
 
-def _skipped(reason: str, note: str, *, transient: bool = False) -> GoldenSkipped:
-    return GoldenSkipped(reason=reason, notes=(note,), transient=transient)
+def _failed(error: str) -> Failed:
+    return Failed(stage="golden", error=error)
+
+
+def _skipped(reason: str, note: str, *, transient: bool = False) -> GoldenOutputs:
+    return GoldenOutputs(reason=reason, notes=(note,), transient=transient)
 
 
 def _check_time(reference: Reference) -> None:

@@ -1,6 +1,6 @@
 """Check that padding changes no result: call the function at a smaller size, and padded from it.
 
-See the padding messages in `build.replies`. Dims that the manifest calls safe are not checked:
+Dims that the manifest calls safe are not checked:
 they keep their size here.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.replies import PaddingFailed, PaddingStarted, Reply
+from aotbuild.build.protocol import Failed, Reply, Started
 from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.golden import Tolerance, default_tolerance, near, widened
@@ -61,11 +61,11 @@ class PaddingCheck:
         sizes = _smaller(traced)
         if not sizes or all(target.is_portable for target in traced.job.targets):
             return
-        yield PaddingStarted()
+        yield Started(stage="pad")
         for each in _with_two(traced, sizes):
             problem = self._check(traced, each)
             if problem:
-                yield PaddingFailed(error=problem)
+                yield Failed(stage="pad", error=problem)
                 return
 
     def _check(self, traced: Traced, sizes: dict[str, int]) -> str | None:

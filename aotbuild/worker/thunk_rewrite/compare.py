@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
-from aotbuild.build.progress import plain_kept
-from aotbuild.build.replies import Reply, ShrinkCompared, ShrinkStarted
+from aotbuild.build.progress import compared, plain_kept
+from aotbuild.build.protocol import Compiled, Reply, Started
 from aotbuild.format.target import HOST
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store
@@ -38,22 +38,22 @@ class Candidate:
 
 
 def comparisons(
-    candidates: Sequence[Candidate], given: Mapping[int, Any] | None
+    candidates: Sequence[tuple[Candidate, Compiled]], given: Mapping[int, Any] | None
 ) -> Iterator[Reply]:
     """Compare the executables of one job, with the leaves that `verify: inputs:` gave, by index.
 
-    None: no golden outputs were computed, so the executables are not run either.
+    Yield the message of each again, as it is after that. None: no golden outputs were computed, so
+    the executables are not run either.
     """
     if given is None:
-        for candidate in candidates:
+        for candidate, _ in candidates:
             candidate.keep(LOADED)
     elif candidates:
-        yield ShrinkStarted()
-        for candidate in candidates:
+        yield Started(stage="shrink")
+        for candidate, message in candidates:
             outcome = _compare(candidate, given)
             candidate.keep(outcome)
-            note = outcome.get("note", "")
-            yield ShrinkCompared(target=str(candidate.lowered.target), note=note)
+            yield compared(message, outcome.get("note", ""))
 
 
 def _compare(candidate: Candidate, given: Mapping[int, Any]) -> dict[str, str]:
