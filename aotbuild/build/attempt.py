@@ -8,11 +8,11 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Protocol
 
-from aotbuild.build.child import NotStarted, Worker, WorkerExited
 from aotbuild.build.jobs import Job
 from aotbuild.build.pool import WorkerPool
 from aotbuild.build.protocol import Reply, Started
 from aotbuild.build.settings import Settings
+from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
 
 
 class Tell(Protocol):

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.build.assemble import Assembled, assemble
-from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import LOCAL, chosen_executor, run_units
 from aotbuild.build.inputs import TooLarge, key_of_build, project_files
 from aotbuild.build.kept import keep, recall
+from aotbuild.build.package_size import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
-from aotbuild.build.result_types import result_type_notes
 from aotbuild.build.results import PlanFacts, results_of
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, SourcesEdited, UnitFailure, listing
@@ -195,7 +194,6 @@ def _packed(
         notes = (
             *_notes(done),
             *embedded_notes(embedded),
-            *_result_type_notes(plan, sources, made.records),
         )
         remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
         reduced = _reduced(plan, done, made.toolchains)
@@ -290,13 +288,6 @@ def finish(staging: Path, folder: Path, made: Assembled) -> Path | None:
     write_whole(staging / INDEX_NAME, write_index(made.header, made.functions, made.records))
     put_into_place(staging, folder, stages)
     return stages_path(folder) if is_beside else None
-
-
-def _result_type_notes(plan: Plan, sources: SourceTree, records: Sequence[Record]) -> Iterator[str]:
-    """Yield notes on results that a wheel returns only where jax is, if it does not require jax."""
-    if plan.manifest.runtime == "jaxlib" and records:
-        interpreter = plan.units[0].toolchain.interpreter
-        yield from result_type_notes(records, sources.import_root, interpreter)
 
 
 def _reduced(plan: Plan, done: Iterable[UnitDone], toolchains: Iterable[int]) -> Plan:

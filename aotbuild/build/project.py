@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.references import read_references
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.environments import find_environment, make_environments
@@ -26,9 +25,8 @@ class Project:
     def prepare(self, say: Say) -> None:
         """Make the environments that compile; `say` gets a line for each slow step.
 
-        PlanError if the manifest names what the sources do not define, or if uv fails.
+        PlanError if uv fails.
         """
-        read_references(self.plan.manifest, self.sources).refuse_missing()
         make_environments(self.plan.environment.toolchains, say)
 
 

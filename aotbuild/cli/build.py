@@ -190,7 +190,7 @@ def _print(output: Output, package: Package, seconds: float) -> None:
 
 
 def _notes(package: Package) -> list[str]:
-    from aotbuild.build.size import compressed_size, size_note
+    from aotbuild.build.package_size import compressed_size, size_note
 
     size = compressed_size(package.files())
     note = size_note(size, "compressed, what was built", package.size_remedy)

@@ -21,12 +21,10 @@ _HEADERS = ("function", "signature", "target", "devices")
 def plan(output: Output, manifest: Path, root: Path | None) -> None:
     """Print every compilation that MANIFEST asks for. Compiles and imports nothing."""
     from aotbuild.build.project import open_project
-    from aotbuild.build.references import read_references
 
     project = open_project(manifest, root, say, run_code=False)
     units = project.plan.units
-    references = read_references(project.plan.manifest, project.sources)
-    notes = [*_default_notes(project), *references.doubts]
+    notes = _default_notes(project)
     output.document.update(plan_document(project), notes=notes)
     output.table(
         _HEADERS,
@@ -38,7 +36,6 @@ def plan(output: Output, manifest: Path, root: Path | None) -> None:
         output.text(f"{name + ':':<10} {line}")
     for note in notes:
         output.text(f"note:      {note}")
-    references.refuse_missing()
 
 
 def _detail_lines(project: Project) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 _SEED = 0
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def serve_in_forks(
@@ -59,10 +59,26 @@ def serve_in_forks(
 
 
 def fork() -> int:
-    """Fork. Python warns of threads: there are only those of OpenBLAS, which knows forks."""
+    """Fork; the child ends with this process, even if it is deep in native code.
+
+    Python warns of threads: there are only those of OpenBLAS, which knows forks.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return os.fork()
+        child = os.fork()
+    if child == 0:
+        end_with_parent()
+    return child
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends (Linux)."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _fix_random_numbers() -> None:
@@ -79,8 +95,7 @@ def _fix_random_numbers() -> None:
 
 def _adopt_orphans() -> None:
     """Become the parent of what a fork leaves, as init is of what nobody else adopts."""
-    with contextlib.suppress(AttributeError):  # not Linux
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _end_orphans() -> None:

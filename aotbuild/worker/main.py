@@ -29,7 +29,7 @@ from aotbuild.build.protocol import (
     to_line,
 )
 from aotbuild.format.files import keep_umask
-from aotbuild.worker.forks import serve_in_forks
+from aotbuild.worker.forks import end_with_parent, serve_in_forks
 from aotbuild.worker.import_statements import watch_import_statements
 from aotbuild.worker.own_sources import import_own_sources, is_own
 from aotbuild.worker.printed import keep_printed
@@ -40,6 +40,7 @@ _LONGEST_LEAVING = 10.0
 
 def main() -> None:
     """Serve jobs until stdin ends, and then end the process."""
+    end_with_parent()
     lines, out = _take_stdin(), _take_stdout()
     keep_umask()
     # A compiler that dies of a signal leaves the Python stack in the log.

@@ -75,7 +75,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Remove the temporary folder, and warn about a wheel that PyPI would not take."""
         self._end()
         if self.target_name == "wheel" and version != "editable":
-            from aotbuild.build.size import size_note
+            from aotbuild.build.package_size import size_note
 
             wheel = Path(artifact_path)
             if note := size_note(wheel.stat().st_size, wheel.name):

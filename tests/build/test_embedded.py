@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.projects import build, write_project
 
-from aotbuild.build.embedded import EmbeddedIn, embedded_notes, size_remedy
+from aotbuild.build.package_size import EmbeddedIn, embedded_notes, size_remedy
 from aotbuild.build.protocol import Embedded
 
 MODEL = """

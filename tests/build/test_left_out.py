@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aotbuild.build.left_out import reason
+from aotbuild.build.results import reason
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from support.projects import MANIFEST, write_project
 
-from aotbuild.build.child import Worker
 from aotbuild.build.events import Event, Listener, UnitDone, UnitStarted, ignore
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
@@ -20,6 +19,7 @@ from aotbuild.build.protocol import Hello
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
+from aotbuild.build.worker_process import Worker
 from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe

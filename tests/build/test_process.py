@@ -15,7 +15,6 @@ import pytest
 from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
-from aotbuild.build.child import NotStarted, Worker
 from aotbuild.build.events import UnitDone
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
@@ -23,6 +22,7 @@ from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
+from aotbuild.build.worker_process import NotStarted, Worker
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe

@@ -13,9 +13,9 @@ from support.records import make_function, make_record
 
 from aotbuild.build import protocol
 from aotbuild.build.jobs import FedLeaf, make_jobs
-from aotbuild.build.launch import worker_command
 from aotbuild.build.plan import make_plan
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, read_request, to_line
+from aotbuild.build.worker_process import worker_command
 from aotbuild.format.record import Blob, Golden
 from aotbuild.toolchains.toolchain import probe
 

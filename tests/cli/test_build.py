@@ -223,7 +223,7 @@ class TestCheck:
     def built(self, in_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         root = Path(shutil.copytree(in_place, tmp_path / "here"))
         monkeypatch.chdir(root)
-        monkeypatch.setattr("aotbuild.build.child.Worker._start", None)  # it would compile
+        monkeypatch.setattr("aotbuild.build.worker_process.Worker._start", None)  # it would compile
         return root
 
     def reasons(self, *options: str, code: int = 5) -> list[str]:

@@ -14,8 +14,8 @@ from support.fake_index import NEW, OLD, PYTHON, add_jax
 from support.fake_index import index as index  # a fixture
 from support.manifests import whole
 
-from aotbuild.build.launch import worker_command
 from aotbuild.build.requirements import build_requirements
+from aotbuild.build.worker_process import worker_command
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.toolchains import uv

@@ -13,7 +13,7 @@ from support.projects import write_project
 from support.reports import make_function, make_record
 
 from aotbuild.build import size as wheel_size
-from aotbuild.build.size import PYPI_LIMIT, compressed_size, size_note
+from aotbuild.build.package_size import PYPI_LIMIT, compressed_size, size_note
 from aotbuild.format.index import write_index
 from aotbuild.toolchains.toolchain import probe
 from hatch_aotbuild.plugin import AotBuildHook

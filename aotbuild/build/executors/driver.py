@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
-from aotbuild.build.child import job_timeout
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
 from aotbuild.build.executors.dask_client import open_cluster
 from aotbuild.build.jobs import Job, make_jobs
@@ -27,6 +26,7 @@ from aotbuild.build.progress import GOLDEN, GOLDEN_SECONDS, START, Progress
 from aotbuild.build.protocol import Compiled, Done, Hello, Reply
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree, TracedFiles
+from aotbuild.build.worker_process import job_timeout
 from aotbuild.errors import PlanError
 from aotbuild.format.switches import is_on
 from aotbuild.format.target import HOST

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.launch import worker_command, worker_environment
 from aotbuild.build.protocol import (
     Done,
     Fetched,
@@ -30,8 +31,9 @@ from aotbuild.build.protocol import (
 )
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
-from aotbuild.format.lifeline import Lifeline
 from aotbuild.format.temporary import temporary_folder
+from aotbuild.store.place import VARIABLE
+from aotbuild.toolchains.toolchain import Toolchain
 
 # For one job, in seconds, and the variable that sets another limit.
 DEFAULT_TIMEOUT = 3600.0
@@ -47,6 +49,9 @@ _LOG_TAIL = 4000
 _NO_MEMORY = ("std::bad_alloc", "out of memory", "cannot allocate memory", "memoryerror")
 _MORE_TIME = f"; {TIMEOUT_VARIABLE} sets another limit"
 _LESS_MEMORY = "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS"
+
+
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class WorkerExited(Exception):
@@ -94,7 +99,6 @@ class Worker:
     def _start(self) -> None:
         self._is_ready = False
         self._log_start = os.fstat(self._log.fileno()).st_size
-        self._lifeline = Lifeline()
         try:
             self._process = subprocess.Popen(
                 self._command,
@@ -104,22 +108,19 @@ class Worker:
                 stderr=self._log,
                 encoding="utf-8",
                 errors="replace",
-                env={**worker_environment(self.settings), **self._lifeline.variables},
-                pass_fds=self._lifeline.files,
+                env=worker_environment(self.settings),
                 start_new_session=True,
             )
         except OSError as err:
-            self._lifeline.close()
             self._clean_up()
             msg = f"{self._interpreter} cannot be started: {err.strerror or err}"
             raise NotStarted(msg) from err
-        self._lifeline.tie(self._process, group=True)
         self._watch = threading.Thread(target=self._end_what_it_started, daemon=True)
         try:
             self._watch.start()
         except RuntimeError as err:  # the system has no more threads for this process
             with self._process:
-                self._lifeline.close()
+                self._signal_group(signal.SIGKILL)
             self._clean_up()
             msg = f"{self._interpreter} cannot be watched: {err}"
             raise NotStarted(msg) from err
@@ -177,7 +178,7 @@ class Worker:
         # WNOWAIT: until somebody asks for its exit code, its number stays its own.
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        self._lifeline.close()
+        self._signal_group(signal.SIGKILL)
 
     def kill(self, cause: str) -> None:
         """End the process at once; its job raises WorkerExited with the first cause given."""
@@ -308,3 +309,40 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
+    """Return the command of a worker that imports the project's sources from `import_root`.
+
+    The running interpreter imports what its parent does; another one what its environment has.
+    """
+    given = {
+        "aotbuild": str(_PACKAGE),
+        "path": worker_path(toolchain, import_root),
+        "whole": toolchain.interpreter is None,
+        "module": "aotbuild.worker.main",
+    }
+    interpreter = str(toolchain.interpreter or sys.executable)
+    # -P: nothing is imported from the script's own folder.
+    return [interpreter, "-P", str(_PACKAGE / "worker" / "start.py"), json.dumps(given)]
+
+
+def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
+    """Return the entries of sys.path that a worker is given; another interpreter adds its own."""
+    path = [str(import_root)]
+    if toolchain.interpreter is None:
+        path += [str(Path(entry).absolute()) for entry in sys.path if entry]
+    return path
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """Return the variables of a worker; only this Python gets those that move its imports.
+
+    Where the store is is the business of the build alone.
+    """
+    environment = settings.environment(dict(os.environ))
+    environment.pop(VARIABLE, None)
+    if settings.toolchain.interpreter is not None:
+        for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
+            environment.pop(name, None)
+    return environment
