@@ -18,8 +18,7 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.format.values import cut
 from aotbuild.format.words import did_you_mean
-from aotbuild.worker.import_statements import listening
-from aotbuild.worker.jax_variables import JaxVariables
+from aotbuild.worker.jax_variables import JaxVariables, listening
 
 # Changes of these are undone: they do not change an executable (logging, caches, the backend).
 _HARMLESS = (

@@ -7,14 +7,19 @@ jax, or at the end of the module if it does not. A variable that is set later de
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 _PREFIX, _XLA_FLAGS = "JAX_", "XLA_FLAGS"
 # XLA only reads it where a process makes its devices.
 _DEVICES = "--xla_force_host_platform_device_count="
 # `bool_env` of jax/_src/config.py.
 _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
+# What the innermost block of `listening` wants to be told.
+_before_jax: list[Callable[[], None]] = []
 
 
 class JaxVariables:
@@ -76,3 +81,31 @@ def _set_option(name: str, text: str) -> None:
                 jax.config.update(name, text.lower() in _TRUE)
         else:
             jax.config.update(name, int(text) if isinstance(known, int) else text)
+
+
+def watch_import_statements() -> None:
+    """Watch import statements from here on."""
+    plain = builtins.__import__
+
+    def import_(  # its parameters may be named, too
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
+        if _before_jax and level == 0 and (name == "jax" or name.startswith("jax.")):
+            _before_jax[-1]()
+        return plain(name, globals, locals, fromlist, level)
+
+    builtins.__import__ = import_
+
+
+@contextlib.contextmanager
+def listening(before_jax: Callable[[], None]) -> Iterator[None]:
+    """Call a function before each import of jax in the block."""
+    _before_jax.append(before_jax)
+    try:
+        yield
+    finally:
+        _before_jax.pop()

@@ -30,8 +30,8 @@ from aotbuild.build.protocol import (
 )
 from aotbuild.format.files import keep_umask
 from aotbuild.worker.forks import end_with_parent, serve_in_forks
-from aotbuild.worker.import_statements import watch_import_statements
-from aotbuild.worker.own_sources import import_own_sources, is_own
+from aotbuild.worker.jax_variables import watch_import_statements
+from aotbuild.worker.own_modules import import_own_sources, is_own
 from aotbuild.worker.printed import keep_printed
 
 # How long functions that were registered with atexit may take, in seconds.

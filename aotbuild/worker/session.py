@@ -31,7 +31,7 @@ from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.lower import Lowered, lower
-from aotbuild.worker.modules import ProjectModules, files_below
+from aotbuild.worker.own_modules import ProjectModules, files_below
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
