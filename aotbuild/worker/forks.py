@@ -53,9 +53,10 @@ def serve_in_forks(
             leave()
         os.close(writing)
         status = _wait(child)
-        if not _was_written_to(reading):
-            _end_as(status)
+        is_served = _was_written_to(reading)
         _end_orphans()
+        if not is_served:
+            _end_as(status)
 
 
 def fork() -> int:
