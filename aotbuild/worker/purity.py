@@ -29,9 +29,10 @@ from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware
+from aotbuild.worker import forks
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.arrays import array_digest
-from aotbuild.worker.forks import fork
+from aotbuild.worker.function import resolve_function
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.portable import exported
 from aotbuild.worker.program import Program
@@ -107,7 +108,7 @@ class SecondFork:
 
     def __init__(self, prepare: Callable[[], Callable[[], Traced]]) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (read and closed by `result`)
-        self._child = fork()
+        self._child = forks.fork()
         if self._child == 0:
             self._run(prepare)
 
@@ -168,10 +169,10 @@ def _context() -> Any:
     return jax.make_user_context(0)
 
 
-def check_purity(traced: Traced, second: Second, function: Any, lower: Lower) -> Iterator[str]:
+def check_purity(traced: Traced, fork: SecondFork, lower: Lower) -> Iterator[str]:
     """Compare a trace with those of the second fork; yield notes. TraceRefused if they differ."""
     job, program = traced.job, Program.of(traced.closed_jaxpr)
-    mine = lowering_of(traced, program, lower)
+    mine, second = lowering_of(traced, program, lower), fork.result()
     if second.error:
         when = "in another process" if second.first is None else "again"
         msg = (
@@ -181,14 +182,12 @@ def check_purity(traced: Traced, second: Second, function: Any, lower: Lower) ->
         raise TraceRefused(msg)
     for other in filter(None, (second.first, second.again)):
         if other != mine:
-            raise TraceRefused(_differs(job, mine, other, program, second, function))
+            raise TraceRefused(_differs(job, mine, other, program, second))
     if second.keeps_tracers:
         yield f"{job.call} {_KEPT}"
 
 
-def _differs(
-    job: Job, mine: Lowering, other: Lowering, program: Program, second: Second, function: Any
-) -> str:
+def _differs(job: Job, mine: Lowering, other: Lowering, program: Program, second: Second) -> str:
     """Return the error where another trace gave another program."""
     pairs = enumerate(zip(mine.rows, other.rows, strict=False))
     number = next((i for i, (a, b) in pairs if a != b), min(len(mine.rows), len(other.rows)))
@@ -205,7 +204,7 @@ def _differs(
         )
     return (
         f"{job.call} is not pure: traced twice, it gave two programs\n"
-        f"{place_text(line or _definition(function))}{shown}{_reads(second)}{_ADVICE}"
+        f"{place_text(line or _definition(job))}{shown}{_reads(second)}{_ADVICE}"
     )
 
 
@@ -219,6 +218,7 @@ def _reads(second: Second) -> str:
     return "".join(f"  {read}\n" for read in own[:_SHOWN_READS])
 
 
-def _definition(function: Any) -> str:
+def _definition(job: Job) -> str:
+    function = resolve_function(job.call, f"functions.{job.name}.call")
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno} in {code.co_qualname}" if code else ""

@@ -27,7 +27,6 @@ from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.embedded import embedded_constants
-from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.lower import Lowered, lower
@@ -94,10 +93,6 @@ class Session:
             self.import_modules(job)
             yield Started(doing=f"tracing {job.label}")
             traced = self.trace(job)
-            if self._second is not None:
-                function = resolve_function(job.call, f"functions.{job.name}.call")
-                notes = check_purity(traced, self._second.result(), function, self._lower)
-                traced = replace(traced, notes=(*traced.notes, *notes))
         except _ANY as err:  # everything is reported, under the unit's name
             function, key = known_of(job)
             function = function and without_paths(function, self._secret_paths)[0]
@@ -120,7 +115,17 @@ class Session:
         imported = self._modules.files()
         candidates: list[tuple[Candidate, Compiled]] = []
         for target, hardware in zip(traced.job.targets, traced.job.hardware, strict=True):
+            # Before it is lowered, which may end this process.
             yield Started(stage="compile", target=str(target))
+            if self._second is not None and target == traced.job.targets[0]:
+                try:
+                    notes = check_purity(traced, self._second, self._lower)
+                    traced = replace(traced, notes=(*traced.notes, *notes))
+                except _ANY as err:
+                    key, printed = traced.signature.key(), PRINTED.end()
+                    for each in traced.job.targets:
+                        yield _failure(each, "trace", err, traced.function, key, printed)
+                    return
             yield self._unit(traced, target, hardware, imported, candidates)
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
