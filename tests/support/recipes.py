@@ -41,7 +41,7 @@ def build_ranker(folder: Path, links: Path) -> None:
     (project / "ranker" / "__init__.py").touch()
     recipe = Recipe("index", project)
     recipe.write()
-    weights, build, _ = recipe.commands
+    weights, build = recipe.commands
     assert build == "pip wheel . --no-deps -w dist"
     recipe.run(weights)
     build_wheel(project, folder / "dist")
