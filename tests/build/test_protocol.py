@@ -110,7 +110,7 @@ def test_round_trip_of_a_reply(message: protocol.Reply) -> None:
         '{"type": "done", "more": 1}',
         '{"type": "failed", "target": "cpu"}',
         json.dumps({"type": "hello", "version": protocol.VERSION, "blobs": "/b"}),
-        to_line(REPLIES[3]).replace('"outputs"', '"other"'),
+        to_line(REPLIES[5]).replace('"outputs"', '"other"'),
         "[" * 100_000,
     ],
 )
