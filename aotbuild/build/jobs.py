@@ -55,6 +55,7 @@ class Job(BaseModel):
     padded dims in all rows, each once, sorted. `golden` is as in the manifest, or why the function
     is not called this time. `fed` has what calls pass back: the result of the call before, the last
     being this job's. `numpy_only`: results will be arrays of numpy, which have no weak types.
+    Without `shrink`, executables stay as XLA wrote them (`worker.thunk_rewrite`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,6 +72,7 @@ class Job(BaseModel):
     buckets: Buckets = ()
     fed: tuple[Fed, ...] = ()
     numpy_only: bool = False
+    shrink: bool = True
     parameters: Parameters
 
     @property

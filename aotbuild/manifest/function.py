@@ -262,10 +262,6 @@ class Options(Model):
         description="Lower in two processes, with other clocks and random numbers in the second, "
         "and refuse what differs; or trust that it is the same",
     )
-    shrink: bool = Field(
-        default=True,
-        description="Shrink XLA's serialized program for CPUs, so that it loads faster",
-    )
 
     @model_serializer(mode="wrap")
     def _only_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class NativeCompiler:
             hardware=hardware.to_json(),
             machine=there.deciding_facts(hardware),
             thunk_rewrite=identity(
-                target, shrink=traced.job.function.shrink, compared=_is_compared(lowered)
+                target, shrink=traced.job.shrink, compared=_is_compared(lowered)
             ),
             provenance=provenance,
         )
@@ -138,7 +138,7 @@ class NativeCompiler:
         calls = self.calls.of(hlo, target.platform)
         data = _serialized(compiled, target)
         # What a rewritten executable calls back was never compared.
-        shrinks = lowered.traced.job.function.shrink and not lowered.callbacks
+        shrinks = lowered.traced.job.shrink and not lowered.callbacks
         data, shrink = rewrite(data, target) if shrinks else (data, {})
         facts = {
             "requires": there.requirements(target, hardware, data, hlo),

@@ -42,7 +42,7 @@ MANIFEST = """
 version: 1
 package: proj
 targets: [cpu, {portable: {platforms: [cpu]}}]
-defaults: {verify: {golden: never}, purity: skip, shrink: false}
+defaults: {verify: {golden: never}, purity: skip}
 functions:
   plain:
     call: proj.model:plain
@@ -140,7 +140,9 @@ def facts_of(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(write_project(tmp_path_factory.mktemp("real"), MANIFEST, model=MODEL)).folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AOTBUILD_SHRINK", "off")
+        return build(write_project(tmp_path_factory.mktemp("real"), MANIFEST, model=MODEL)).folder
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`shrink:` through a build: the switch, and the check that keeps a wrong rewrite out of a package.
+"""The thunk rewrite through a build: the switch, and the check of what it made.
 
 A rewrite is made wrong by the project's own module, which runs in the worker process.
 """
@@ -112,18 +112,14 @@ def test_what_is_not_called_is_only_loaded(tmp_path: Path) -> None:
     assert is_rewritten(package)
 
 
-def test_the_switch_in_the_manifest_and_in_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
     usual = wave(tmp_path / "usual")
-    off = wave(tmp_path / "off", ", shrink: false")
     monkeypatch.setenv("AOTBUILD_SHRINK", "off")
-    everywhere = wave(tmp_path / "everywhere")
+    plain = wave(tmp_path / "plain")
     assert is_rewritten(usual)
-    assert not is_rewritten(off)
-    assert executable(off) == executable(everywhere)
-    assert outcome(off) is outcome(everywhere) is None
+    assert not is_rewritten(plain)
+    assert outcome(plain) is None
     monkeypatch.delenv("AOTBUILD_SHRINK")
     again = wave(tmp_path / "again")
     assert native(again) == native(usual)

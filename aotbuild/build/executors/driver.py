@@ -221,7 +221,7 @@ class _Runner:
         # One that took too long has spent the time of all, and the reason says that instead.
         if progress.stage == GOLDEN and not overtime:
             self.unsafe.add(job.name)
-        is_rewritten = job.function.shrink and request.settings.platform == HOST
+        is_rewritten = job.shrink and request.settings.platform == HOST
         may_retry = exited.crashed and is_rewritten
         progress.worker_exited(exited.text, overtime or exited.reason, may_retry=may_retry)
 
@@ -236,7 +236,7 @@ class _Runner:
         job = job.only(progress.targets).model_copy(update={"golden": golden})
         if self.shrink and progress.crashed.isdisjoint(progress.targets):
             return job
-        return job.with_options(shrink=False)
+        return job.model_copy(update={"shrink": False})
 
 
 def _hello(plan: Plan, sources: SourceTree, blobs: Path, build_store: BuildStore) -> Hello:

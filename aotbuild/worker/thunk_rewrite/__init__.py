@@ -15,6 +15,6 @@ outputs are computed, the rewritten executable and the plain one run on the same
 output bytes must be equal (`compare`). If a check fails, the plain executable goes into the wheel,
 and the build prints a note.
 
-**How to switch it off.** `shrink: false` in the manifest, for one function or below `defaults`, or
-AOTBUILD_SHRINK=off in the environment of a build. docs/decisions/15-thunk-rewrite.md says more.
+**How to switch it off.** AOTBUILD_SHRINK=off in the environment of a build.
+docs/decisions/15-thunk-rewrite.md says more.
 """
