@@ -87,8 +87,7 @@ class Requirements:
 class Constant:
     """A closed-over array outside the executable: its aval and its safetensors blob.
 
-    `name` says where the user's code keeps it, as `nets.linear.PARAMS.w`; see
-    `worker.constant_names`. It is empty in indexes of older versions.
+    `name` is for people; the worker gives none.
     """
 
     aval: Aval
