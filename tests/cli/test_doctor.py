@@ -20,7 +20,7 @@ from aotbuild import load
 from aotbuild.cli import doctor
 from aotbuild.errors import NoExecutable
 from aotbuild.platforms.cpu.host import next_level
-from aotbuild.runtime import choice
+from aotbuild.runtime import refusals
 from aotbuild.verify import diagnosis
 from aotbuild.verify import diagnosis as facts
 
@@ -155,7 +155,7 @@ def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
     summary, *trace, remedy = str(raised.value).splitlines()
     for line in (summary.partition(": ")[2], *trace, remedy):
         assert line in result.stdout
-    assert (raised.value.summary, choice._REFUSED_REMEDY) == (diagnosis.SUMMARY, doctor._REMEDY)
+    assert (raised.value.summary, refusals._REFUSED_REMEDY) == (diagnosis.SUMMARY, doctor._REMEDY)
     found = document("doctor", foreign)
     assert (found["usable"], found["error"]) == (False, None)
     assert run("doctor", foreign, "--json").exit_code == 5

@@ -19,7 +19,6 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 import seeds_build  # noqa: E402
 from support import index_fuzz  # noqa: E402
 
-from aotbuild.format import protobuf as protocol_buffers  # noqa: E402
 from aotbuild.format.canonical import canonical_json  # noqa: E402
 from aotbuild.format.record_json import record_to_json  # noqa: E402
 from aotbuild.format.tensors import write_tensors  # noqa: E402
@@ -74,11 +73,6 @@ TREES: dict[str, Any] = {
 }
 
 
-def result_tree() -> Seeds:
-    for name, tree in TREES.items():
-        yield name, canonical_json(tree)
-
-
 def values() -> Seeds:
     found = {
         "plain": [1, 1.5, None, True, "é", {"float": "nan"}],
@@ -115,13 +109,6 @@ def tensors() -> Seeds:
 
 def protobuf() -> Seeds:
     yield "executable", _executable()
-
-
-def stated() -> Seeds:
-    from jax.numpy import linalg
-
-    yield "two", _program(lambda x: (x[0] + 1, x))
-    yield "lapack", _program(linalg.cholesky)
 
 
 def elf() -> Seeds:
@@ -172,18 +159,6 @@ def _executable() -> bytes:
     import jax.numpy as jnp
 
     return _compiled(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) @ y, x))
-
-
-def _program(function: Callable[[Any], Any]) -> bytes:
-    """Return what an executable says of its program, without its head and its machine code."""
-    data = _compiled(function)
-    size, at = protocol_buffers.varint(data, 0)
-    both = protocol_buffers.bytes_of(protocol_buffers.bytes_of(data[at + size :], 1), 1)
-    module, configuration = protocol_buffers.bytes_of(both, 1), protocol_buffers.bytes_of(both, 2)
-    counts = protocol_buffers.changed(configuration, lambda f: None if f.number in (4, 5) else b"")
-    code = protocol_buffers.changed(module, lambda f: None if f.number in (3, 4) else b"")
-    both = protocol_buffers.bytes_field(1, code) + protocol_buffers.bytes_field(2, counts)
-    return protocol_buffers.bytes_field(1, protocol_buffers.bytes_field(1, both))
 
 
 def _compiled(function: Callable[[Any], Any]) -> bytes:
