@@ -338,7 +338,7 @@ def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
 def worker_environment(settings: Settings) -> dict[str, str]:
     """Return the variables of a worker; only this Python gets those that move its imports.
 
-    Where the store is is the business of the build alone.
+    Only the build itself needs to know where the store is.
     """
     environment = settings.environment(dict(os.environ))
     environment.pop(VARIABLE, None)
