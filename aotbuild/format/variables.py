@@ -21,6 +21,5 @@ OF_CALLS = {
 # Set by aotbuild for the processes that it starts.
 INTERNAL = {
     "AOTBUILD_BUILDING": "1 in compilers: decorated functions call their source",
-    "AOTBUILD_RECORD": "the file that watched processes write to",
-    "AOTBUILD_RECORD_FROM": "the folder that watched processes import aotbuild from",
+    "AOTBUILD_RECORD": "the call log of watched processes, and what checks their calls",
 }

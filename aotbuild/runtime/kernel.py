@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
@@ -14,11 +14,6 @@ from aotbuild.runtime.package import Package
 
 if TYPE_CHECKING:
     from aotbuild.runtime.explanation import Explanation
-
-# Makes of a function and what calls it what is called in its place; a recorder has one.
-Watch: TypeAlias = Callable[[Function, Callable[..., Any]], Callable[..., Any]]
-# Changed in place: whoever watches the calls of all kernels in this process.
-watches: list[Watch] = []
 
 
 class Kernel:
@@ -66,9 +61,6 @@ class Kernel:
             kept = Kept(function.name, keep)
         self._dispatch = Dispatch(package, function, source, devices, kept)
         self.__call__ = self._dispatch.plain
-        if watches:
-            self.watch_by(watches[0])
-        package.kernels.add(self)
 
     def __reduce__(self) -> NoReturn:
         msg = f"{self!r} cannot be pickled or copied; load the package again where you need it"
@@ -80,11 +72,6 @@ class Kernel:
     @property
     def __name__(self) -> str:
         return self.function.name
-
-    def watch_by(self, watch: Watch | None) -> None:
-        """Call what `watch` makes of each call from now on; None: nothing is watched any more."""
-        call = self._dispatch.plain
-        self.__call__ = watch(self.function, call) if watch else call
 
     @property
     def records(self) -> tuple[Record, ...]:

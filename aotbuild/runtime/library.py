@@ -12,7 +12,7 @@ from aotbuild.format.index import EDITABLE
 from aotbuild.runtime import fork
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import shortage
-from aotbuild.runtime.kernel import Kernel, Watch, watches
+from aotbuild.runtime.kernel import Kernel
 from aotbuild.runtime.package import Package
 
 if TYPE_CHECKING:
@@ -250,11 +250,3 @@ def libraries() -> tuple[Library, ...]:
     Those of decorated functions are open from their first use.
     """
     return tuple(_open.values())
-
-
-def watch_kernels(watch: Watch | None) -> None:
-    """Have the calls of all kernels in this process watched from now on; None ends it."""
-    watches[:] = [watch] if watch else []
-    for library in libraries():
-        for kernel in [*library._package.kernels]:
-            kernel.watch_by(watch)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
-from weakref import WeakSet
 
 from aotbuild.errors import AotbuildError, UnknownFunction
 from aotbuild.format.index import COMPANIONS, EDITABLE, Index
@@ -59,7 +58,6 @@ class Package:
         self.asked = asked
         self.arrays = arrays
         self.stats = Stats()
-        self.kernels: WeakSet[Any] = WeakSet()
         self._fallback = fallback
         self._probe = probe
         self._made: SingleFlight[Any] = SingleFlight()
