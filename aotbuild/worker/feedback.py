@@ -6,7 +6,6 @@ jit traces such a call a second time; with `feedback:` another job compiles it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -57,21 +56,7 @@ def passed_back(job: Job, declared: Arguments, result: Any) -> Fed | None:
     return fed
 
 
-@dataclass(frozen=True)
-class Again:
-    """A part of the result that can be an argument of the next call.
-
-    `places` has the index of the input for that of each output. `is_kept`: the manifest says that
-    it is the argument, or `nnx.jit` does.
-    """
-
-    argument: str
-    part: str
-    places: Mapping[int, int]
-    is_kept: bool
-
-
-def find_again(
+def places_again(
     job: Job,
     arguments: Arguments,
     inputs: Mapping[str, Sequence[int]],
@@ -79,55 +64,26 @@ def find_again(
     result: Any,
     *,
     is_written: bool,
-) -> Iterator[Again]:
-    """Yield what can be an argument of the next call.
+) -> dict[int, int]:
+    """Return for each output that is an argument of the next call the index of its input.
 
-    `inputs` are the indices of the arguments' leaves; `outputs` are the leaves of the result.
-    `is_written`: the result has arguments by their names, which `nnx.jit` changed. One array alone
-    is no state, so it has to be named.
+    That is what `feedback:` names, and what `nnx.jit` writes. `inputs` are the indices of the
+    arguments' leaves; `outputs` are the leaves of the result. `is_written`: the result has
+    arguments by their names, which `nnx.jit` changed.
     """
     indices = {id(leaf): index for index, leaf in enumerate(outputs)}
-    parts = dict(_parts(result))
+    parts, places = dict(_parts(result)), dict[int, int]()
     for name in dict.fromkeys((*job.function.feedback, *arguments)):
-        written = result.get(name) if is_written else None
-        if written is not None and not _is_alike(arguments[name], written):
+        part = result.get(name) if is_written else None
+        if part is not None and not _is_alike(arguments[name], part):
             continue  # what has another tree then is that of another signature
-        part = name if written is not None else _part_for(arguments[name], parts)
-        is_kept = written is not None or name in job.function.feedback
-        if part is None or not (is_kept or _is_state(arguments[name], parts[part])):
-            continue
-        leaves = jax.tree.leaves(parts.pop(part) if written is None else written)
-        pairs = zip(leaves, inputs[name], strict=True)
-        places = {indices[id(leaf)]: place for leaf, place in pairs if id(leaf) in indices}
-        yield Again(name, part, places, is_kept)
-
-
-def _is_state(tree: Any, part: Any) -> bool:
-    return structure_of(tree) != jax.tree.structure(0) and _is_equal(tree, part)
-
-
-def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]:
-    """Yield a note for each argument as which a part of the result could be passed back.
-
-    Only where that is likely: the trees and shapes are equal, the dtypes or weak types are not, and
-    no other argument is equal in all.
-    """
-    result = _as_returned(job, result)
-    parts = {
-        name: tree
-        for name, tree in _parts(result)
-        if not any(_is_equal(tree, argument) for argument in arguments.values())
-    }
-    for argument, tree in arguments.items():
-        part = _part_for(tree, parts)
-        if argument in job.function.feedback or part is None:
-            continue
-        if _is_likely(tree, parts[part]):
-            changes = _changes(argument, tree, parts.pop(part))
-            yield (
-                f"{part} could be passed back as `{argument}`, but its avals differ: {changes}; "
-                f"feedback: {argument} compiles both"
-            )
+        if part is None and name in job.function.feedback:
+            found = _part_for(arguments[name], parts)
+            part = parts.pop(found) if found is not None else None
+        if part is not None:
+            pairs = zip(jax.tree.leaves(part), inputs[name], strict=True)
+            places |= {indices[id(leaf)]: place for leaf, place in pairs if id(leaf) in indices}
+    return places
 
 
 def _as_returned(job: Job, result: Any) -> Any:
@@ -156,32 +112,6 @@ def _part_for(tree: Any, parts: Mapping[str, Any]) -> str | None:
 def _is_alike(one: Any, other: Any) -> bool:
     """Return whether two trees are equal but for the avals of their leaves."""
     return same_structure(structure_of(one), structure_of(other))
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return _avals(one) == _avals(other) and _is_alike(one, other)
-
-
-def _is_likely(tree: Any, part: Any) -> bool:
-    """Return whether a part is meant to be passed back, although its avals differ."""
-    if structure_of(tree) == jax.tree.structure(0) or _shapes(tree) != _shapes(part):
-        return False
-    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(part), strict=True)
-    same_kind = all(_kind(before) == _kind(after) for before, after in pairs)
-    # Batches are of standard containers, too: pixels that become floats are no state.
-    return same_kind or _has_own_node(structure_of(tree))
-
-
-def _has_own_node(treedef: Any) -> bool:
-    """Return whether a type in a tree is not a standard container."""
-    data = treedef.node_data()
-    if data is not None and data[0] not in (*_STANDARD, type(None)):
-        return True
-    return any(map(_has_own_node, treedef.children()))
-
-
-def _kind(leaf: Any) -> str:
-    return str(getattr(leaf.dtype, "kind", leaf.dtype))
 
 
 def _fed(declared: Any, part: Any) -> tuple[FedLeaf, ...]:

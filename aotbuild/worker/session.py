@@ -169,7 +169,6 @@ class Session:
                 record=record,
                 notes=(
                     *traced.notes,
-                    *traced.moved_notes(record.calling),
                     *there.notes(record),
                     *decision_notes(record),
                 ),

@@ -76,18 +76,6 @@ def _demanded(variables: Sequence[Any], shardings: Sequence[Any], mesh: Mesh) ->
     return found
 
 
-def is_same_spec(one: Spec, other: Spec) -> bool:
-    """Return whether two specs split an array alike."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(spec: Spec) -> list[Any]:
-    axes = [axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis for axis in spec]
-    while axes and axes[-1] in (None, ()):
-        axes.pop()
-    return axes
-
-
 def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
     """Return the jax sharding of a spec."""
     return NamedSharding(mesh, PartitionSpec(*spec))

@@ -21,7 +21,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
 from aotbuild.worker.avals import check_dtypes, describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
-from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
+from aotbuild.worker.feedback import passed_back, places_again
 from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.like import Dims
@@ -70,7 +70,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     out_tree = describe_result(job, result, jitted.canonical)
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)
-    again = find_again(
+    again = places_again(
         job,
         arguments,
         jitted.places(),
@@ -101,10 +101,9 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         notes=(
             *_wrap_notes(jitted),
             *_empty_notes(job, outputs, closed_jaxpr),
-            *feedback_notes(job, arguments, after),
         ),
         fed=passed_back(job, jitted.declared, after),
-        again=tuple(again),
+        again=again,
         own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),
     )
 

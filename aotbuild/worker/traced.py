@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from jax.sharding import Mesh
 
 from aotbuild.build.jobs import Fed, Job
-from aotbuild.format.record import Calling, Template
+from aotbuild.format.record import Template
 from aotbuild.format.signature import Function, Signature
 from aotbuild.format.tree import Tree
-from aotbuild.worker.feedback import Again
 from aotbuild.worker.jitted import Jitted, jit_job
 from aotbuild.worker.program import program_of
-from aotbuild.worker.shardings import Spec, in_specs, is_same_spec, out_specs
+from aotbuild.worker.shardings import Spec, in_specs, out_specs
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Traced:
     `leaves` are the flat inputs as `ShapeDtypeStruct`. `paths` are their key paths, each beginning
     with the argument's name; `outputs` and `out_paths` likewise, with None for what `nnx.jit`
     writes into an argument. Where dims are symbolic, the signature is that of the job's row.
-    `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` are
-    parts of the result that can be arguments of that call. `own_specs` are those of the function's
+    `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` has
+    the input of that call for each output that is one. `own_specs` are those of the function's
     own jit, for inputs and outputs.
     """
 
@@ -45,7 +44,7 @@ class Traced:
     notes: tuple[str, ...] = ()
     fed: Fed | None = None
     templates: tuple[Template, ...] = ()
-    again: tuple[Again, ...] = ()
+    again: Mapping[int, int] = field(default_factory=dict)
     own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())
 
     @cached_property
@@ -83,8 +82,7 @@ class Traced:
         options, ins = self.job.function, self.in_specs
         specs = list(self.own_specs[1] or (None,) * len(self.outputs))
         if not options.explicit_axes:
-            kept = (again.places for again in self.again if again.is_kept)
-            for output, leaf in (pair for places in kept for pair in places.items()):
+            for output, leaf in self.again.items():
                 specs[output] = ins[leaf]
         if options.out_shardings_given:
             results = [(i, path) for i, path in enumerate(self.out_paths) if path is not None]
@@ -93,20 +91,6 @@ class Traced:
             for (i, _), spec in zip(results, given, strict=True):
                 specs[i] = spec
         return tuple(specs)
-
-    def moved_notes(self, calling: Calling) -> Iterator[str]:
-        """Yield a note for each state that comes back from a call with other shardings."""
-        if self.job.function.out_shardings_given or self.job.function.explicit_axes:
-            return
-        for again in self.again if calling.out_specs else ():
-            pairs = ((calling.in_specs[i], calling.out_specs[o]) for o, i in again.places.items())
-            moved = sum(not is_same_spec(before, after) for before, after in pairs)
-            if moved:
-                name, count = again.argument, len(again.places)
-                yield (
-                    f"{again.part} could be passed back as `{name}`, but {moved} of its {count} "
-                    f"arrays have other shardings than in_shardings; feedback: {name} keeps them"
-                )
 
 
 def jit_like(traced: Traced, job: Job) -> Jitted:

@@ -205,15 +205,6 @@ def test_several_arguments_and_several_rounds(package: Package) -> None:
     ]
 
 
-def test_a_note_says_what_would_be_traced_again(package: Package) -> None:
-    assert package.notes == (
-        (
-            "noted(): result[0] could be passed back as `state`, but its avals differ: state.best "
-            "is ~i32[], then f32[]; feedback: state compiles both"
-        ),
-    )
-
-
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = write_project(tmp_path_factory.mktemp("bad"), BAD, m=SOURCE)

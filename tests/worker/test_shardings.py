@@ -159,14 +159,6 @@ def test_what_is_passed_back_stays_where_it_is(built: Package) -> None:
     assert found.out_specs[:4] == found.in_specs[:4]
 
 
-def test_a_note_where_a_state_comes_back_elsewhere(built: Package) -> None:
-    notes = {note for note in built.notes if "other shardings" in note}
-    (found,) = (note for note in notes if "elsewhere" in note)
-    assert "result[0] could be passed back as `state`, but 1 of its 4 arrays have other" in found
-    assert "feedback: state keeps them" in found
-    assert not any("of_object" in note or "of_results" in note for note in notes)
-
-
 def test_like_of_results(built: Package) -> None:
     expected = ((), (None, "model"), ("data", "model"), (), ())
     assert calling(built, "of_results").out_specs == expected
