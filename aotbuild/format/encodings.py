@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import locale
 import sys
-from collections.abc import Iterable
 
 UTF8 = "utf-8"
-# Variables that decide them begin like this.
-_DECIDING = ("LANG", "LC_", "LOCPATH", "PYTHON")
 
 
 def encodings() -> tuple[str, str]:
@@ -18,8 +15,3 @@ def encodings() -> tuple[str, str]:
     `open` takes, whatever locale was set since.
     """
     return sys.getfilesystemencoding(), locale.getencoding()
-
-
-def decide_encodings(variables: Iterable[str]) -> bool:
-    """Return whether one of these variables may be a reason for other encodings."""
-    return any(name.startswith(_DECIDING) for name in variables)

@@ -29,16 +29,6 @@ def is_treedef(value: Any) -> bool:
     return _is_of_jaxlib(value, "PyTreeDef")
 
 
-def array_data(value: Any) -> Any:
-    """Return a jax array as numpy's if that says all about it; None for anything else."""
-    if not _is_of_jax("Array")(value) or _is_of_jax("core.Tracer")(value):
-        return None
-    is_key = str(value.dtype).startswith("key<")
-    if is_key or value.weak_type or not value.is_fully_addressable:
-        return None
-    return sys.modules["numpy"].asarray(value)
-
-
 def _numpy(value: Any) -> Any:
     kind, state = type(value), getattr(value, "__dict__", {})
     extra = [("(type)", kind), *((f".{name}", state[name]) for name in sorted(state))]

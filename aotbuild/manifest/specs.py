@@ -105,13 +105,6 @@ def imported_names(spec: ArgSpec) -> Iterator[str]:
             yield each.ref
 
 
-def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
-    """Yield the arrays and references in a spec, in order."""
-    for each in _every(spec):
-        if isinstance(each, LeafSpec | LikeSpec):
-            yield each
-
-
 def _every(spec: ArgSpec) -> Iterator[ArgSpec]:
     """Yield a spec and those inside it, in order."""
     yield spec

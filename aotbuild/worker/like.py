@@ -73,16 +73,6 @@ def like_tree(
     return wrap.restore((tree,))[0] if wrap else tree
 
 
-def like_structure(spec: LikeSpec, role: str) -> tuple[Any, bool]:
-    """Return the treedef of what `like:` names, and whether jax has computed arrays in it.
-
-    A function is run, as a load will do.
-    """
-    spec = replace(spec, run=_is_function(_found(spec, role)))
-    parts = _parts(spec, role, f"{role}: like: {spec.ref}", None, None)
-    return parts.treedef, parts.is_computed
-
-
 def structure_anew(spec: LikeSpec, role: str) -> Any:
     """Return the treedef of what `like:` names, made anew as in another process."""
     found = _found(spec, role)

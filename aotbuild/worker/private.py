@@ -5,7 +5,6 @@ Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
 
 from __future__ import annotations
 
-import inspect
 import io
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +13,8 @@ import jax
 import numpy as np
 from jax._src import (
     callback,
-    compilation_cache,
     core,
     debugging,
-    lru_cache,
     source_info_util,
     tree_util,
 )
@@ -26,7 +23,7 @@ from jax._src.lib import _jax, xla_client
 from jax._src.random import prng
 from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
-from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir import ir
 
 # Lowering imports mhlo and builtin. Here that is done once for all forks.
 from jaxlib.mlir.dialects import builtin, mhlo, stablehlo  # noqa: F401
@@ -381,17 +378,6 @@ def name_and_params(equation: Any) -> tuple[str, dict[str, Any]]:
     return type(inner).__name__, dict(inner.params)
 
 
-def scan_inputs(params: dict[str, Any], inputs: Sequence[Any]) -> list[list[Any]]:
-    """Return the constants, the carry and the slices among the inputs of a `scan` equation.
-
-    Private: its parameters `num_consts` and `num_carry`, and `ft_in` since jax 0.12.
-    """
-    if "ft_in" in params:
-        return [list(part) for part in params["ft_in"].update(inputs).unpack()]
-    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
-    return [list(inputs[:first]), list(inputs[first:last]), list(inputs[last:])]
-
-
 def argument_leaves(traced: jax.stages.Traced) -> int:
     """Return the number of leaves of a trace's arguments. Private: `_in_tree`.
 
@@ -439,44 +425,6 @@ def jit_options(function: Any) -> dict[str, Any]:
     """
     options = getattr(function, "_jit_info", None) if is_jitted(function) else None
     return dict(options._asdict()) if options is not None else {}
-
-
-def inner_of_jit(closed: Any) -> Any:
-    """Return the jaxpr inside of one that is nothing but a call of it under jit; else the same.
-
-    Private: the parameter `jaxpr` of the primitive `jit`, and its name.
-    """
-    jaxpr = closed.jaxpr
-    if len(jaxpr.eqns) != 1 or closed.consts:
-        return closed
-    (equation,) = jaxpr.eqns
-    is_call = equation.primitive.name in ("jit", "pjit")
-    same = (equation.invars, equation.outvars) == (jaxpr.invars, jaxpr.outvars)
-    return equation.params["jaxpr"] if is_call and same else closed
-
-
-def plain_module(lowered: jax.stages.Lowered) -> bytes:
-    """Return the lowered module as MLIR bytecode without what says nothing of the computation.
-
-    That is its name, locations, the paths of results in the user's tree, and shardings over a mesh
-    without axes. Not documented by jax: `compiler_ir` is an MLIR module of jaxlib. Private: the
-    attributes `jax.result_info` and `sdy.sharding` of its main function.
-    """
-    original: Any = lowered.compiler_ir("stablehlo")
-    with original.context:
-        module = ir.Module.parse(module_bytes(lowered))
-        module.operation.attributes["sym_name"] = ir.StringAttr.get("plain")
-        for operation in _operations(module):
-            _strip_operation(operation)
-        for operation in _operations(module):
-            if operation.name == "sdy.mesh" and "empty_mesh" in str(
-                operation.attributes["sym_name"]
-            ):
-                operation.erase()
-        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def _operations(module: Any) -> list[Any]:
@@ -544,70 +492,3 @@ class _AsksOnly:
 
     def put(self, key: str, value: bytes) -> None:
         raise AssertionError(key)
-
-
-def cache_key(lowered: jax.stages.Lowered) -> str | None:
-    """Return the key under which jax looks for a compilation in its cache; None if it does not.
-
-    The compilation begins as any other, and ends when jax asks. So the key has all that jax puts
-    into it. Private: `compilation_cache._cache` and the flags beside it; an object with the
-    methods of `compilation_cache_interface.CacheInterface` may stand there.
-    """
-    names = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
-    before = {name: getattr(compilation_cache, name) for name in names}
-    try:
-        for name, value in zip(names, (_AsksOnly(), True, True, True), strict=True):
-            setattr(compilation_cache, name, value)
-        lowered.compile()
-    except _KeyAsked as asked:
-        return asked.key
-    finally:
-        for name, value in before.items():
-            setattr(compilation_cache, name, value)
-    return None
-
-
-def cache_entry(executable: bytes, seconds: float) -> bytes:
-    """Return the contents of an entry of jax's cache: the time of compiling and raw PJRT bytes.
-
-    Private: `combine_executable_and_time` and `compress_executable` of `compilation_cache`.
-    """
-    entry = compilation_cache.combine_executable_and_time(executable, int(seconds))
-    return bytes(compilation_cache.compress_executable(entry))
-
-
-def cache_files(key: str) -> tuple[str, str]:
-    """Return the names of an entry's file and of the file that says when it was last used.
-
-    Private: `lru_cache._CACHE_SUFFIX` and `_ATIME_SUFFIX`.
-    """
-    return f"{key}{lru_cache._CACHE_SUFFIX}", f"{key}{lru_cache._ATIME_SUFFIX}"
-
-
-def cache_compression() -> str:
-    """Return the compression that a key of jax's cache names.
-
-    Private: `compilation_cache.zstandard`, as in `compilation_cache.get_cache_key`.
-    """
-    return "zlib" if compilation_cache.zstandard is None else "zstandard"
-
-
-def cache_binds_callbacks() -> bool:
-    """Return whether an executable of jax's cache calls back what the program has.
-
-    jax 0.10.2 loads it without, and a call would end the process. Private: the parameters of
-    `compilation_cache.get_executable_and_time`.
-    """
-    parameters = inspect.signature(compilation_cache.get_executable_and_time).parameters
-    return "host_callbacks" in parameters
-
-
-def topology_fingerprint(devices: Sequence[Any]) -> str:
-    """Return what a key of jax's cache has of the hardware; empty where devices have none.
-
-    Private: `_jax.get_topology_for_devices`, and the method `fingerprint` of what it returns.
-    """
-    try:
-        return f"{_jax.get_topology_for_devices(list(devices)).fingerprint():016x}"
-    except _jax.JaxRuntimeError:
-        return ""
