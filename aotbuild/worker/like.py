@@ -40,15 +40,11 @@ _ARRAY = object()
 
 @dataclass(frozen=True)
 class _Parts:
-    """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was.
-
-    `is_computed` is whether jax has computed arrays in it.
-    """
+    """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was."""
 
     treedef: Any
     paths: tuple[str, ...]
     leaves: tuple[Any, ...]
-    is_computed: bool = False
 
 
 # What functions returned in this process, so that each runs once, and equal static data stays equal
@@ -171,11 +167,7 @@ def _taken_apart(tree: Any, wrap: Wrap | None) -> _Parts:
     pairs, treedef = jax.tree_util.tree_flatten_with_path(tree)
     paths = tuple(jax.tree_util.keystr(path) for path, _ in pairs)
     leaves = tuple(leaf for _, leaf in pairs)
-    return _Parts(treedef, paths, leaves, any(map(_is_computed, leaves)))
-
-
-def _is_computed(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    return _Parts(treedef, paths, leaves)
 
 
 def _abstract(parts: _Parts) -> _Parts:
