@@ -16,11 +16,11 @@ import aotbuild
 from aotbuild import errors
 from aotbuild.cli.app import COMMANDS
 from aotbuild.cli.command import Command
+from aotbuild.format.variables import INTERNAL, OF_BUILDS, OF_CALLS
 from aotbuild.manifest import parse_manifest
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-VARIABLE = re.compile(r"\bAOTBUILD_[A-Z_]+\b")
 # A line of a list or a table.
 BLOCK = r"([-*|]|1\.) "
 # How the docs name files outside of docs/, which are not on the site.
@@ -58,11 +58,6 @@ def broken_links(page: Path) -> Iterator[str]:
             yield f"{link}: no such file"
         elif anchor and anchor not in anchors(target):
             yield f"{link}: no such heading"
-
-
-def variables_of_sources() -> set[str]:
-    files = [*(ROOT / "aotbuild").rglob("*.py"), *(ROOT / "hatch_plugin").rglob("*.py")]
-    return {name for file in files for name in VARIABLE.findall(text_of(file))}
 
 
 NAMED = dict(named_commands())
@@ -162,7 +157,7 @@ def test_the_variables_are_documented() -> None:
     page = text_of(DOCS / "reference" / "runtime.md")
     table = page.partition("## Environment variables\n")[2].partition("\n## ")[0]
     shown = set(re.findall(r"`(AOTBUILD_[A-Z_]+)`", table))
-    assert shown == variables_of_sources()
+    assert shown == {*OF_BUILDS, *OF_CALLS, *INTERNAL}
 
 
 @pytest.mark.parametrize("name", aotbuild.__all__)

@@ -44,7 +44,7 @@ def manifest_unknown_dim(place: Place) -> str:
 def project_no_function(place: Place) -> str:
     model = "def score(x):\n    return x\n"
     folder = write_project(place.root / "here", MANIFEST, model=model)
-    return command(place, folder, 4, "init", "proj.model").stderr
+    return command(place, folder, 3, "init", "proj.model").stderr
 
 
 @case

@@ -85,7 +85,7 @@ def merge_refused(place: Place) -> str:
     code = {"demo/__init__.py": b"# changed meanwhile"}
     arm = [for_target(scored(), "cpu:aarch64:1")]
     other = put_wheel(place.root / "demo-1.0-py3-none-linux_aarch64.whl", arm, changes=code)
-    result = command(place, place.root, 7, "merge", one.name, other.name, "--out", "out")
+    result = command(place, place.root, 6, "merge", one.name, other.name, "--out", "out")
     return result.stderr
 
 
