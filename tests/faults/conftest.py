@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from damage.forks import Forks
 from faults.causes import CAUSES
 from faults.odd_builds import Project, built, project_in
 
@@ -25,17 +24,6 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from faults import lies  # imports jax
 
     return lies.base(tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def forks(honest: Path) -> Iterator[dict[str, Forks]]:
-    """By the name of a backend, what tells how a package of that kind loads and runs."""
-    from faults import lies
-
-    servers = lies.servers(honest)
-    yield servers
-    for server in servers.values():
-        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from damage.forks import Forks
 from support import packages
 from support.index_fuzz import objects_of, with_fresh_digests
 from support.shared import made_once, run_folder
@@ -24,31 +23,14 @@ from aotbuild.build.constant_blobs import serialize
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.golden import sample_indices, seeded
 from aotbuild.format.index import INDEX_NAME, Index
-from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.record import Blob, Golden
 
-BACKENDS = ("jax", "numpy")
-CASES = "cases.npz"
 # From the JSON of a record, function or header to that of a lie; in place, or returned.
 Edit = Callable[[Any], Any]
 
 
 def base(factory: pytest.TempPathFactory) -> Path:
-    """Return the `_aot` folder of the honest package; beside it are calls and their results.
-
-    | function | takes | returns |
-    |---|---|---|
-    | double | f32[16] | f32[16] |
-    | both | f32[16] | {"down": f32[16], "up": f32[16]} |
-    | add | f32[8], f32[8] | f32[8] |
-    | narrow | f32[8] | bf16[8]; the numpy backend reads such results by their avals |
-    | factor | f32[8,8] | f32[8,8], by LAPACK |
-    | shifted | f32[16] | f32[16], with a constant of 64 bytes |
-    | first | f32[8], f32[4] that is not used | f32[8] |
-    | taken | f32[4] that is not used, f32[8], which it donates | f32[8] |
-    | rows | f32[n,4] for n = 2 and 4, padded between | f32[n,4] |
-    | wide | f64[4], under x64 | f64[4] |
-    """
+    """Return the `_aot` folder of the honest package: `double`, and `shifted` by a constant."""
     return made_once(run_folder(factory) / "honest", _make) / "_aot"
 
 
@@ -98,11 +80,6 @@ def objects(honest: Path) -> tuple[Any, dict[str, Any], dict[str, list[Any]]]:
     return _objects((honest / INDEX_NAME).read_bytes())
 
 
-def servers(honest: Path) -> dict[str, Forks]:
-    """Return a server of forks for each backend; the caller closes them."""
-    return {name: Forks(honest.parent / CASES, name) for name in BACKENDS}
-
-
 def _changed(data: Any, edit: Edit | None) -> Any:
     copy = json.loads(json.dumps(data))
     if edit is None:
@@ -128,89 +105,26 @@ def _objects(data: bytes) -> tuple[Any, dict[str, Any], dict[str, list[Any]]]:
 
 
 def _make(folder: Path) -> None:
-    import jax
-    import jax.numpy as jnp
-
-    table = np.arange(16, dtype=np.float32)
-
-    def ones(*shape: int, dtype: Any = np.float32) -> Any:
-        return np.ones(shape, dtype)
-
-    def factor(x: Any) -> Any:
-        return jnp.linalg.cholesky(x @ x.T + 8 * jnp.eye(8))
-
-    one, two = {"x": ones(16)}, {"x": ones(8), "y": ones(8)}
-    plain: list[tuple[str, Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
-        ("double", lambda x: x * 2, one, {}),
-        ("both", lambda x: {"down": x - 1, "up": x + 1}, one, {}),
-        ("add", lambda x, y: x + 2 * y, two, {}),
-        ("narrow", lambda x: (x * 2).astype(jnp.bfloat16), {"x": ones(8)}, {}),
-        ("factor", factor, {"x": ones(8, 8)}, {}),
-        ("shifted", lambda x, table: x + table, one, {"table": table}),
-        ("first", lambda x, y: x * 3, {"x": ones(8), "y": ones(4)}, {}),
-    ]
-    cases: dict[str, Any] = {}
-    taken = packages.build("taken", _second, {"x": ones(4), "y": ones(8)}, donate=["y"])
-    made = [_golden(taken, _second)]
-    _case(cases, "taken", _second, [(4,), (8,)])
-    for name, fn, args, constants in plain:
-        made.append(_golden(packages.build(name, fn, args, constants=constants), fn, constants))
-        _case(cases, name, fn, [value.shape for value in args.values()], constants)
-    axes = (((0, 0),),)
-    padding = Padding((PaddedDim("n", 0),), ((2,), (4,)), axes, axes)
-    for n in (2, 4):
-        built = _golden(packages.build("rows", _rows, {"x": ones(n, 4)}), _rows)
-        made.append(
-            dataclasses.replace(built, function=dataclasses.replace(built.function, pad=padding))
-        )
-        _case(cases, f"rows@{n}", _rows, [(n, 4)])
-    _case(cases, "rows@3", _rows, [(3, 4)])
-    with jax.enable_x64(True):
-        made.append(_golden(packages.build("wide", _rows, {"x": ones(4, dtype=np.float64)}), _rows))
-    packages.write(folder, made)
-    np.savez(folder / CASES, **cases)
+    given, table = {"x": np.ones(16, np.float32)}, np.arange(16, dtype=np.float32)
+    packages.write(
+        folder,
+        [
+            _golden(packages.build("double", lambda x: x * 2, given), lambda x: x * 2),
+            _golden(
+                packages.build("shifted", lambda x, t: x + t, given, constants={"t": table}),
+                lambda x: x + table,
+            ),
+        ],
+    )
 
 
-def _rows(x: Any) -> Any:
-    return x * 2 + 1
-
-
-def _second(_: Any, y: Any) -> Any:
-    return y + 1
-
-
-def _case(
-    cases: dict[str, Any],
-    name: str,
-    fn: Callable[..., Any],
-    shapes: list[tuple[int, ...]],
-    constants: Mapping[str, Any] | None = None,
-) -> None:
-    """Add a call of a function and what jit makes of it, in float32 where numpy lacks a dtype."""
-    import jax
-
-    chance = np.random.Generator(np.random.PCG64(0))
-    given = [chance.random(shape, np.float32) for shape in shapes]
-    for index, array in enumerate(given):
-        cases[f"{name}/in{index}"] = array
-    for index, leaf in enumerate(jax.tree.leaves(jax.jit(fn)(*given, **(constants or {})))):
-        array = np.asarray(leaf)
-        cases[f"{name}/out{index}"] = array.astype("f4") if array.dtype.kind == "V" else array
-
-
-def _golden(
-    built: packages.Built, fn: Callable[..., Any], constants: Mapping[str, Any] | None = None
-) -> packages.Built:
+def _golden(built: packages.Built, fn: Callable[[Any], Any]) -> packages.Built:
     """Return it with golden outputs, which `verify` compares."""
     import jax
 
-    leaves = [seeded(index, aval) for index, aval in enumerate(built.record.signature.leaves)]
-    outputs = map(np.asarray, jax.tree.leaves(jax.jit(fn)(*leaves, **(constants or {}))))
-    samples = {
-        str(index): array.reshape(-1)[sample_indices(array.size)]
-        for index, array in enumerate(outputs)
-    }
-    data = serialize(samples)
+    (aval,) = built.record.signature.leaves
+    array = np.asarray(jax.jit(fn)(seeded(0, aval)))
+    data = serialize({"0": array.reshape(-1)[sample_indices(array.size)]})
     blob = Blob("safetensors", sha256_hex(data), len(data))
     record = dataclasses.replace(built.record, golden=Golden((), blob))
     return dataclasses.replace(built, record=record, blobs={**built.blobs, blob.path: data})
