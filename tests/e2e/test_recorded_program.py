@@ -12,6 +12,7 @@ from support.projects import build, write_project
 
 from aotbuild.manifest import load_manifest
 from aotbuild.record.call_log import read_call_log
+from aotbuild.record.files import write_changes
 from aotbuild.record.update import propose
 
 pytestmark = pytest.mark.process
@@ -21,12 +22,17 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing import Any, NamedTuple
 
 
 class State(NamedTuple):
     count: Any
     params: Any
+
+
+START = State(0, np.ones(3, "float32"))
+WARM = State(jnp.zeros((), "int32"), jnp.ones(3))
 
 
 @jax.jit
@@ -79,6 +85,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import aotbuild
+from aotbuild.record import Recorder
 from proj import model
 
 x = np.ones((2, 3), "float32")
@@ -106,7 +113,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def numbers(project: Path) -> Any:
     """What the program computes while it is recorded."""
-    return fresh(RECORD, str(project / "aot.yaml"), path=project)
+    log = project / "calls.jsonl"
+    found = fresh(RECORD, str(log), path=project)
+    write_changes(propose(read_call_log(log), project / "aot.yaml").changes)
+    return found
 
 
 def test_one_function_has_calls_with_other_trees_and_weak_types(
