@@ -166,16 +166,14 @@ def test_constants_lie_as_the_executable_wants_them(folder: str) -> None:
 for _ in range(2):
     np.testing.assert_array_equal(library.shift(x), x + x)
 placed = library._package.loader._constants.get("constants", dict)._placed
-(constant,) = [entry.value for entry in placed._entries.values()]
+(constant,) = placed.values()
 show([str(constant.sharding.spec), [s.data.shape for s in constant.addressable_shards]])
 """
     assert run(folder, code)[1] == [[4, 4], [4, 4]]
 
 
-@pytest.mark.parametrize(
-    ("name", "place"), [("wrong_in", "signature.leaves[0]"), ("wrong_out", "calling.outputs[0]")]
-)
-def test_a_record_that_lies_about_shardings_is_refused(folder: str, name: str, place: str) -> None:
+@pytest.mark.parametrize("name", ["wrong_in", "wrong_out"])
+def test_a_record_that_lies_about_shardings_is_refused(folder: str, name: str) -> None:
     code = f"""
 try:
     library.{name}(x)
@@ -183,8 +181,7 @@ except aotbuild.errors.AotbuildError as err:
     show(str(err))
 """
     text = run(folder, code)
-    assert f"{place}: the index is damaged" in text
-    assert "on each device, as the executable has" in text
+    assert "the executable is not sharded as its record says" in text
 
 
 def test_other_axis_names_with_the_same_placement(folder: str) -> None:
@@ -204,18 +201,6 @@ library.keys(jax.random.split(jax.random.key(0), 4))
 show([count, library.stats()["loaded"]])
 """
     assert run(folder, code) == [5, 5]
-
-
-def test_preload_finds_what_lies_about_shardings(folder: str) -> None:
-    code = """
-try:
-    library.preload()
-except aotbuild.errors.AotbuildError as err:
-    show([str(err), library.stats()["loaded"]])
-"""
-    text, loaded = run(folder, code)
-    assert text.startswith("2 executables could not be preloaded")
-    assert loaded == 5  # neither of the two that lie
 
 
 def test_donation_of_a_sharded_array(folder: str) -> None:
