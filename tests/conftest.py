@@ -111,7 +111,6 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _no_store() -> None:
     os.environ["AOTBUILD_STORE"] = "off"
-    os.environ["AOTBUILD_TIMES"] = "off"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,6 +7,7 @@ brings is therefore imported in functions, which only projects with the hook cal
 from __future__ import annotations
 
 import os
+import shutil
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,8 +22,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from aotbuild.build.interrupts import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.layout import stages_path
 from aotbuild.format.printing import os_error_text
-from hatch_aotbuild.backend import leave_out
+from hatch_aotbuild.backend import BESIDE_BUILT, leave_out
 
 if TYPE_CHECKING:
     from aotbuild.build.project import Project
@@ -72,14 +74,25 @@ class AotBuildHook(BuildHookInterface[Any]):
                 self._add_executables(build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the temporary folder, and warn about a wheel that PyPI would not take."""
-        self._end()
+        """Put kept stages beside the wheel; warn about a wheel that PyPI would not take."""
         if self.target_name == "wheel" and version != "editable":
             from aotbuild.build.package_size import size_note
 
             wheel = Path(artifact_path)
+            with self._abort_on_error():
+                self._put_stages(stages_path(wheel))
             if note := size_note(wheel.stat().st_size, wheel.name):
                 self.app.display_warning(f"aotbuild: {note}")
+        self._end()
+
+    def _put_stages(self, place: Path) -> None:
+        """Copy the file of kept stages to its place; without one, remove an earlier build's."""
+        made = stages_path(self._artifacts)
+        if made.exists():
+            shutil.copyfile(made, place)
+            self._say(f"stages are kept in {place}")
+        else:
+            place.unlink(missing_ok=True)
 
     def _add_editable_index(self, build_data: dict[str, Any]) -> None:
         from aotbuild.build.editable import editable_index
@@ -104,7 +117,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         place = project.sources.import_root / project.sources.artifacts
         written = place.relative_to(Path(self.root).resolve()).as_posix()
         # What `aotbuild build --in-place` wrote among the sources gives way to this build.
-        leave_out(self.build_config, (f"/{written}",))
+        leave_out(self.build_config, (f"/{written}", *BESIDE_BUILT))
         infer = self.build_config.builder.get_best_matching_tag
         build_data["tag"] = _tag_for_all(tag, build_data, infer)
         build_data["pure_python"] = False

@@ -152,21 +152,3 @@ class TestSdist:
             names = {name.partition("/")[2] for name in archive.getnames()}
         assert names == {"PKG-INFO", "aot.yaml", "mypkg/__init__.py", "mypkg/model.py",
                          "pyproject.toml"}  # fmt: skip
-
-    def test_with_the_backend_of_hatchling(self, built: Project) -> None:
-        """It does not know what to leave out; the build says so."""
-        project = built.root / "pyproject.toml"
-        project.write_text(project.read_text().replace("hatch_aotbuild.backend", "hatchling.build"))
-        shown = built.run("uv pip install build && python -m build")
-        warning = "mypkg-0.1.0.tar.gz holds executables: build/aot/mypkg/_aot, mypkg/_aot"
-        assert warning in " ".join(shown.split())
-        (sdist,) = (built.root / "dist").glob("*.tar.gz")
-        page = (ROOT / "docs" / "reference" / "hook.md").read_text()
-        lines = "[tool.hatch.build.targets.sdist]"
-        (table,) = (body for _, _, body in FENCE.findall(page) if body.startswith(lines))
-        with project.open("a") as file:
-            file.write(f"\n{table}")
-        built.run("rm -r dist && python -m build --sdist")
-        (sdist,) = (built.root / "dist").glob("*.tar.gz")
-        with tarfile.open(sdist) as archive:
-            assert not [name for name in archive.getnames() if "_aot" in name]
