@@ -34,9 +34,6 @@ def manifest(
     functions = found["functions"]
     for function in [n for n in functions if only is not None and n not in only]:
         del functions[function]
-    if small or "{'tree': 'params'}" not in str(functions):
-        # A manifest may have no tree that nothing uses.
-        found.pop("trees", None)
     if small:
         for function, entry in functions.items():
             names = [next(iter(argument)) for argument in entry["args"]]

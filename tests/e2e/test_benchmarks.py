@@ -258,19 +258,19 @@ class TestPage:
 
     def test_a_wide_table_lies_on_its_side(self) -> None:
         rows = [{"system": name, **{f"part {n}": n for n in range(12)}} for name in "ab"]
-        text = page(results("threads", {"rows": rows}))
+        text = page(results("imports", {"rows": rows}))
         assert "| system | a | b |\n| --- | ---: | ---: |\n| part 0 | 0 | 0 |\n" in text
 
     def test_scripts_become_tables(self) -> None:
         rows = [{"system": "a", "threads": {"1": 1234.5, "2": 0.51239}, "all": [1, 2]}]
-        text = page(results("threads", {"rows": rows}))
+        text = page(results("imports", {"rows": rows}))
         assert (
             "| system | threads 1 | threads 2 |\n| --- | ---: | ---: |\n| a | 1,234 | 0.5124 |"
             in (text)
         )
 
     def test_other_columns_begin_another_table(self) -> None:
-        text = page(results("threads", {"rows": [{"a": 1}, {"a": 2}, {"b": 3}]}))
+        text = page(results("imports", {"rows": [{"a": 1}, {"a": 2}, {"b": 3}]}))
         assert "| a |\n| --- |\n| 1 |\n| 2 |\n\n| b |\n| --- |\n| 3 |" in text
 
     def test_a_part_of_all_models_that_is_not_available(self) -> None:

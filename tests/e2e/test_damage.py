@@ -1,8 +1,7 @@
 """Two thousand damages to a wheel and to what it installs, each loaded and called in a child.
 
 None may end in a signal, a hang or a wrong number. What has fresh digests is consistent in itself,
-so that only a signature can catch it: with a key demanded all of it is refused, and what it does
-without one is counted, and named in docs/explanation/architecture.md.
+and is not tried here: whoever writes a wheel can run code on import.
 """
 
 from __future__ import annotations

@@ -64,14 +64,9 @@ dependencies = ["numpy"]
 [tool.hatch.version]
 {version}
 """
-CODE = 'source = "code"\npath = "version.py"\n'
 VERSIONS = {
-    "code": CODE,
-    "code as a base": 'source = "aotbuild"\nbase = "code"\nlocal-version = "jax"\n'
-    'path = "version.py"\n',
+    "code": 'source = "code"\npath = "version.py"\n',
     "a command": 'source = "plug"\ncommand = ["sh", "-c", "touch ran; echo 1"]\n',
-    "a command as a base": 'source = "aotbuild"\nbase = "plug"\nlocal-version = "jax"\n'
-    'command = ["sh", "-c", "touch ran; echo 1"]\n',
 }
 
 

@@ -1,4 +1,4 @@
-"""Wheels that are too big for PyPI: said after a build, and before it as far as that is known."""
+"""Wheels that are too big for PyPI: said after a build, and of the finished wheel."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from support.cli import run
 from support.projects import write_project
-from support.reports import make_function, make_record
 
-from aotbuild.build import size as wheel_size
+from aotbuild.build import package_size
 from aotbuild.build.package_size import PYPI_LIMIT, compressed_size, size_note
-from aotbuild.format.index import write_index
-from aotbuild.toolchains.toolchain import probe
 from hatch_aotbuild.plugin import AotBuildHook
 
 MANIFEST = """\
@@ -33,25 +30,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_project(tmp_path / "here", MANIFEST, code="def scale(x):\n    return x * 2\n")
 
 
-def put_earlier(folder: Path, *labels: str, data: bytes = b"machine code") -> None:
-    """Write the `_aot` folder of an earlier build, whose blobs are `data` and the label."""
-    environment = probe()
-    records = []
-    (folder / "blobs").mkdir(parents=True)
-    for label in labels:
-        record = make_record(
-            "scale",
-            target=f"cpu:{environment.isa}:1",
-            data=data + label.encode(),
-            label=label,
-            jaxlib=environment.toolchains[0].jaxlib,
-        )
-        (folder / record.blob.path).write_bytes(data + label.encode())
-        records.append(record)
-    index = write_index({"package": "proj"}, [make_function("scale")], records)
-    (folder / "index").write_bytes(index)
-
-
 def test_the_note() -> None:
     assert size_note(PYPI_LIMIT, "x.whl") is None
     assert size_note(PYPI_LIMIT + 20_000_000, "x.whl") == (
@@ -67,13 +45,13 @@ def test_only_what_could_be_too_big_is_compressed(
     files[0].write_bytes(bytes(100_000))
     files[1].write_bytes(os.urandom(1000))
     assert compressed_size(files) == 101_000
-    monkeypatch.setattr(wheel_size, "PYPI_LIMIT", 10_000)
+    monkeypatch.setattr(package_size, "PYPI_LIMIT", 10_000)
     assert 1000 < compressed_size(files) < 2000
 
 
 @pytest.mark.process
 def test_after_a_build(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheel_size, "PYPI_LIMIT", 1000)
+    monkeypatch.setattr(package_size, "PYPI_LIMIT", 1000)
     result = run("build", project / "aot.yaml", "--out", "out")
     assert "note: compressed, what was built has 0 MB; PyPI's default limit" in result.stdout
 
