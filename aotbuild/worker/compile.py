@@ -27,6 +27,7 @@ from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
+from aotbuild.worker.check_shapes import check_shapes
 from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.shardings import Spec, specs_of
@@ -145,6 +146,7 @@ class NativeCompiler:
             "custom_calls": [[call.target, call.provider] for call in calls],
             "analysis": summary(compiled, lowered.stage, target.devices, with_calls=bool(calls)),
             "out_specs": specs_to_json(_out_specs(lowered.traced, compiled)),
+            "shapes": jax_private.program_shapes(compiled),
             **({"shrink": shrink} if shrink else {}),
             **({"choices": choices} if choices else {}),
         }
@@ -155,7 +157,7 @@ class NativeCompiler:
     ) -> Record:
         traced, facts = lowered.traced, entry.facts
         decisions = {name: facts[name] for name in _DECISIONS if name in facts}
-        return Record(
+        record = Record(
             function=traced.job.name,
             signature=traced.signature,
             target=lowered.target,
@@ -180,6 +182,8 @@ class NativeCompiler:
             provenance={**provenance, **decisions},
             stages=stages,
         )
+        check_shapes(record, *facts["shapes"])
+        return record
 
     def _constants(self, lowered: Lowered) -> tuple[Constant, ...]:
         return store_constants(lowered.constants, self.blobs)
@@ -201,6 +205,7 @@ def _with_facts(target: Target, entry: Entry) -> Entry:
     facts = entry.facts
     _requirements(target, facts["custom_calls"], mapping(facts["requires"]))
     specs_from_json(facts["out_specs"])
+    _inputs, _results = facts["shapes"]
     for name in ("analysis", *(name for name in _DECISIONS if name in facts)):
         mapping(facts[name])
     return entry

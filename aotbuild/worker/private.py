@@ -170,6 +170,31 @@ def compiled_module(compiled: jax.stages.Compiled) -> Any:
     return executable.hlo_modules()[0]
 
 
+def program_shapes(compiled: jax.stages.Compiled) -> tuple[list[tuple[str, list[int]]], ...]:
+    """Return the dtypes and shapes of a compiled program's inputs, and those of its results.
+
+    They are those of one device, and tokens are `token`. Private: `xla_client.XlaComputation`, its
+    `program_shape`, and the methods of `Shape`.
+    """
+    proto = compiled_module(compiled).as_serialized_hlo_module_proto()
+    shape = xla_client.XlaComputation(proto).program_shape()
+    # XLA:TPU takes many inputs as one tuple.
+    inputs = [each for one in shape.parameter_shapes() for each in _flat_shapes(one)]
+    return tuple(
+        [*map(_dtype_and_shape, side)] for side in (inputs, _flat_shapes(shape.result_shape()))
+    )
+
+
+def _flat_shapes(shape: Any) -> list[Any]:
+    return list(shape.tuple_shapes()) if shape.is_tuple() else [shape]
+
+
+def _dtype_and_shape(shape: Any) -> tuple[str, list[int]]:
+    if shape.xla_element_type() == xla_client.PrimitiveType.TOKEN:
+        return "token", []
+    return np.dtype(shape.numpy_dtype()).name, list(shape.dimensions())
+
+
 def lowered_module(lowered: jax.stages.Lowered) -> Any:
     """Return the HLO module before XLA optimizes it. Private: `Lowering.hlo`."""
     lowering: Any = lowered._lowering
@@ -470,25 +495,3 @@ def _says_nothing(attribute: Any) -> bool:
     return name == "jax.result_info" or (
         name.startswith("sdy.") and _EMPTY_MESH in str(attribute.attr)
     )
-
-
-# --- JAX's persistent compilation cache ----------------------------------------------------------
-
-
-class _KeyAsked(BaseException):
-    """A compilation has asked the cache for a key. No `Exception`: jax would take it for damage."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-
-class _AsksOnly:
-    """A cache that ends each compilation when it asks for its entry."""
-
-    _path = "aotbuild"
-
-    def get(self, key: str) -> bytes | None:
-        raise _KeyAsked(key)
-
-    def put(self, key: str, value: bytes) -> None:
-        raise AssertionError(key)
