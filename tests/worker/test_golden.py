@@ -15,8 +15,7 @@ import pytest
 from safetensors.numpy import load
 from support.projects import MANIFEST, build, write_project
 
-from aotbuild.build import attempt
-from aotbuild.build import child as process
+from aotbuild.build import attempt, worker_process
 from aotbuild.build.events import UnitDone
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.pack import Package
@@ -358,7 +357,8 @@ def test_a_hang_fails_what_must_have_golden_outputs(
                     self.function(*self.args)
                     return
 
-    monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=Timer, Thread=threading.Thread))
+    timers = SimpleNamespace(Timer=Timer, Thread=threading.Thread)
+    monkeypatch.setattr(worker_process, "threading", timers)
     after, hung = run(root, timeout=12)
     assert after.record is not None
     assert hung.failure is not None
