@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run all programs of the zoo in the environment of a version, .venv-zoo-VERSION"
     choices = ("oldest", "newest")
     parser.addoption("--zoo", action="append", default=[], choices=choices, help=text)
-    text = "kill builds at each of their writes, not only at the last of each kind (an hour)"
+    text = "kill builds at each of their writes, not only at the first of each kind (an hour)"
     parser.addoption("--every-write", action="store_true", help=text)
 
 

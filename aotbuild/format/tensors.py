@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,25 +43,17 @@ class Tensor:
 
 def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> bytes:
     """Return one blob of tensors, each (dtype, shape, bytes); equal tensors give equal blobs."""
-    start, order = write_header({name: tensors[name][:2] for name in tensors})
-    return b"".join([start, *(tensors[name][2] for name in order)])
-
-
-def write_header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> tuple[bytes, list[str]]:
-    """Return what a file of tensors, each (dtype, shape), begins with, and their order in it.
-
-    KeyError for a dtype that safetensors does not have.
-    """
-    sizes = {name: int(dtype[1:]) for name, (dtype, _) in tensors.items()}
+    sizes = {name: int(dtype[1:]) for name, (dtype, _, _) in tensors.items()}
     order = sorted(tensors, key=lambda name: (-sizes[name], name))
     header, end = {}, 0
     for name in order:
-        dtype, shape = tensors[name]
+        dtype, shape, _ = tensors[name]
         begin, end = end, end + sizes[name] * math.prod(shape)
         header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(_LENGTH_BYTES + len(text)) % ALIGNMENT)
-    return len(text).to_bytes(_LENGTH_BYTES, "little") + text, order
+    length = len(text).to_bytes(_LENGTH_BYTES, "little")
+    return b"".join([length, text, *(tensors[name][2] for name in order)])
 
 
 def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
@@ -82,24 +74,13 @@ def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
 
 def read_tensors(data: bytes | memoryview) -> dict[str, Tensor]:
     """Return the tensors of a blob; ValueError unless they fill it in order."""
-    return find_tensors(lambda begin, end: bytes(data[begin:end]), len(data), DTYPES)
-
-
-def find_tensors(
-    read: Callable[[int, int], bytes], size: int, dtypes: Mapping[str, str]
-) -> dict[str, Tensor]:
-    """Return the tensors of a file of `size` bytes; ValueError unless they fill it in order.
-
-    `read(begin, end)` returns bytes of it, and is called for the header only. `dtypes` are those
-    that may be there.
-    """
-    length = int.from_bytes(read(0, _LENGTH_BYTES), "little")
+    size, length = len(data), int.from_bytes(data[:_LENGTH_BYTES], "little")
     start = _LENGTH_BYTES + length
     if size < _LENGTH_BYTES or start > size or length > _MOST_HEADER_BYTES:
         msg = f"no header: {size} bytes that say it has {length}"
         raise ValueError(msg)
-    header = _read_header(read(_LENGTH_BYTES, start))
-    tensors = {name: _tensor(name, entry, start, dtypes) for name, entry in header.items()}
+    header = _read_header(bytes(data[_LENGTH_BYTES:start]))
+    tensors = {name: _tensor(name, entry, start) for name, entry in header.items()}
     end = start
     for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
         if tensor.begin != end:
@@ -139,13 +120,13 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _tensor(name: str, entry: Any, start: int, dtypes: Mapping[str, str]) -> Tensor:
+def _tensor(name: str, entry: Any, start: int) -> Tensor:
     """Return the tensor of a header entry, with offsets from the start of the blob."""
     if not isinstance(entry, dict) or entry.keys() != _KEYS:
         msg = f"{name}: not {', '.join(sorted(_KEYS))}"
         raise ValueError(msg)
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in dtypes:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         msg = f"{name}: the dtype {dtype!r}"
         raise ValueError(msg)
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
@@ -155,7 +136,7 @@ def _tensor(name: str, entry: Any, start: int, dtypes: Mapping[str, str]) -> Ten
     if end - begin != math.prod(shape) * int(DTYPES[dtype][1:]):
         msg = f"{name}: {end - begin} bytes for {dtype} of {shape}"
         raise ValueError(msg)
-    return Tensor(dtypes[dtype], tuple(shape), start + begin, start + end)
+    return Tensor(DTYPES[dtype], tuple(shape), start + begin, start + end)
 
 
 def _are_sizes(value: Any) -> bool:

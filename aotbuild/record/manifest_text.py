@@ -43,7 +43,7 @@ class ManifestText:
         self._root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
         self._functions = _value(self._root, "functions")
         entries = self._functions.value if isinstance(self._functions, yaml.MappingNode) else []
-        self._entries = {key.value: (key, value) for key, value in entries}
+        self._entries = {name: each for each in entries if (name := _name(each[0]))}
         todo = {name: node for name, (_, node) in self._entries.items() if _has_todo(node)}
         self.unfinished = {
             name: getattr(_value(node, "call"), "value", "") for name, node in todo.items()
@@ -134,11 +134,11 @@ class ManifestText:
         entries = functions.value if isinstance(functions, yaml.MappingNode) else []
         lines = text.split("\n")
         for key, node in reversed(entries):
-            if key.value in without:
+            if _name(key) in without:
                 # The positions of the others stay those that people see.
                 count = _last_line(node) + 1 - key.start_mark.line
                 lines[key.start_mark.line : key.start_mark.line + count] = [""] * count
-        is_empty = not [key for key, _ in entries if key.value not in without]
+        is_empty = not [key for key, _ in entries if _name(key) not in without]
         if is_empty and isinstance(root, yaml.MappingNode) and (entries or _is_null(functions)):
             return None
         return parse_manifest("\n".join(lines), self._filename)
@@ -173,6 +173,11 @@ def new_text(package: str, targets: Iterable[str], entries: dict[str, Entry]) ->
 def _value(node: Any, key: str) -> Any:
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((value for name, value in pairs if name.value == key), None)
+
+
+def _name(key: Any) -> str:
+    """Return the name of an entry; nothing for a list or a map, which `parse_manifest` refuses."""
+    return str(key.value) if isinstance(key, yaml.ScalarNode) else ""
 
 
 def _is_null(node: Any) -> bool:

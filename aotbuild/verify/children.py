@@ -41,7 +41,7 @@ _INTERRUPTED = "verify was interrupted"
 class Child:
     """A Python process that runs `main` of a module, in a session of its own.
 
-    Its stdin is a pipe that this process holds open; `child.end_with_parent` waits for its end.
+    Its stdin is a pipe that this process holds open; `child._end_with_parent` waits for its end.
     Results and log are files, not pipes: a grandchild that keeps a pipe open would make the parent
     wait.
     """

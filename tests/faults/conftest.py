@@ -20,10 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package that lies are made of; see `faults.lies.base`."""
-    from faults import lies  # imports jax
+    """A package that is right; see `faults.honest.package`."""
+    from faults.honest import package  # imports jax
 
-    return lies.base(tmp_path_factory)
+    return package(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ LIMIT = 120  # seconds; more is a hang
 # What no error of ours says: an error that nobody foresaw, or half of one.
 NEVER = ("Traceback (most recent call last)", "please report", "Segmentation fault", "core dumped")
 # docs/reference/cli.md, "Exit codes"; 1 is an error that nobody foresaw.
-REFUSALS = range(2, 16)
+REFUSALS = range(2, 7)
 
 
 def command(

@@ -19,7 +19,6 @@ OF_WHEELS: tuple[tuple[str, ...], ...] = (
     ("diff", "{}", "{}"),
     ("verify", "{}", "--no-run"),
     ("verify", "{}"),
-    ("bench", "{}"),
     ("split", "{}", "--out", "out"),
     ("merge", "{}", "{}", "--out", "out"),
 )

@@ -59,7 +59,6 @@ def honest(tmp_path_factory: pytest.TempPathFactory, built: list[Any]) -> Path:
 WHEEL = "demo-1.0-py3-none-linux_x86_64.whl"
 # A command's words, and the file or folder that its error names; `@` stands for the folder.
 COMMANDS: dict[str, tuple[list[str], str]] = {
-    "schema": (["schema", "--out", "@/s.json"], "s.json"),
     "inspect": (["inspect", f"@/{WHEEL}", "--html", "@/page.html"], "page.html"),
     "split": (["split", f"@/{WHEEL}", "--out", "@/parts"], "parts/"),
     "init": (["init", "p:f", "--root", "@", "--yes"], "aot.yaml"),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import lies
 from faults.ended import assert_refused
+from faults.honest import with_header
 from faults.readers import OF_FOLDERS, OF_WHEELS, WHEEL, no_hang
 from faults.special_files import (
     SPECIAL,
@@ -70,7 +70,6 @@ def test_in_the_place_of_a_wheel(
     words: tuple[str, ...], make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     make(tmp_path / WHEEL)
-    (tmp_path / "calls.json").write_text('{"calls": {}}')
     with no_hang():
         ended = invoke(*(word.format(WHEEL) for word in words))
     # `split` says that it is no file, as of a path that is not there.
@@ -96,14 +95,13 @@ def test_in_the_place_of_a_manifest(
 
 @pytest.mark.cause(16)
 @waiting
-@pytest.mark.parametrize("name", ["pyproject.toml", "trees.json", "gpu", "tuning"])
+@pytest.mark.parametrize("name", ["pyproject.toml", "gpu", "tuning"])
 def test_a_file_that_a_manifest_names(
     name: str, make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo/__init__.py").write_text("def f(x):\n    return x\n")
     text = {
-        "trees.json": MANIFEST.replace("'f32[4]'", "{file: trees.json, name: a}"),
         "gpu": MANIFEST + "targets: [{cuda: {gpu: [./gpu]}}]\n",
         "tuning": MANIFEST + "targets: [{cuda: {gpu: [h100-sxm], tuning: ./tuning}}]\n",
     }.get(name, MANIFEST)
@@ -141,7 +139,7 @@ def test_in_the_place_of_a_blob(make: Callable[[Path], None], tmp_path: Path, ho
 
 @pytest.mark.cause(16)
 @special
-def test_in_the_place_of_a_recording(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_in_the_place_of_a_call_log(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "calls")
     with no_hang():
         assert_refused(invoke("record", "--from", "calls"))
@@ -149,21 +147,10 @@ def test_in_the_place_of_a_recording(make: Callable[[Path], None], tmp_path: Pat
 
 @pytest.mark.cause(16)
 @special
-def test_in_the_place_of_stages(make: Callable[[Path], None], tmp_path: Path, honest: Path) -> None:
-    make(tmp_path / "stages.zip")
-    with no_hang():
-        assert_refused(invoke("inspect", honest, "--stage", "hlo", "--stages", "stages.zip"))
-
-
-@pytest.mark.cause(16)
-@special
 def test_in_the_place_of_the_stages_beside_a_package(
     make: Callable[[Path], None], tmp_path: Path, honest: Path
 ) -> None:
-    def edit(header: Any) -> None:
-        header[HEADER_KEY] = BESIDE
-
-    place = lies.edited(honest, tmp_path / "p", "double", header=edit)
+    place = with_header(honest, tmp_path / "p", {HEADER_KEY: BESIDE})
     make(stages_path(place))
     with no_hang():
         assert_refused(invoke("verify", place, "--no-run"), stages_path(place).name)

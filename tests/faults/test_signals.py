@@ -6,7 +6,6 @@ to do, and has done by then.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -24,7 +23,6 @@ from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 from support.shared import made_once
 
-from aotbuild.format.lifeline import run_tied
 from aotbuild.format.temporary import LOCK
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
@@ -228,47 +226,6 @@ def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str)
     # It returns when all processes have ended.
     ended = project.run(NEVER_COMES, 9, AOTBUILD_STORE="off")
     assert ended.code == -signal.SIGKILL
-
-
-# What a child of aotbuild starts; `more` are its streams, one of which is the pipe of the test.
-START = """
-import subprocess
-pipe = open({pipe!r}, "wb", buffering=0)
-pipe.write(b"x")
-more = dict(stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.DEVNULL)
-{child}
-{end}
-"""
-CHILDREN = {
-    "itself": "",
-    "a child": "subprocess.Popen(['sleep', '600'], **more)",
-    "a child in another group": "subprocess.Popen(['sleep', '600'], process_group=0, **more)",
-    "a child in another session": (
-        "subprocess.Popen(['sleep', '600'], start_new_session=True, **more)"
-    ),
-    "a child of a child": "subprocess.Popen(['sh', '-c', 'sleep 600; true'], **more)",
-    "a child without variables": "subprocess.Popen(['/bin/sleep', '600'], env={}, **more)",
-}
-ENDS = {"ends": "", "raises": "1 / 0", "takes too long": "subprocess.run(['sleep', '600'], **more)"}
-
-
-@pytest.mark.cause(23)
-@pytest.mark.parametrize("child", CHILDREN)
-@pytest.mark.parametrize("end", ENDS)
-def test_what_a_child_process_starts(tmp_path: Path, child: str, end: str) -> None:
-    """Nothing of it runs on when its time is over: nobody can write to the test's pipe any more."""
-    os.mkfifo(tmp_path / "pipe")
-    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    code = START.format(pipe=str(tmp_path / "pipe"), child=CHILDREN[child], end=ENDS[end])
-    is_slow = end == "takes too long"
-    try:
-        done = run_tied([sys.executable, "-S", "-c", code], 2.0 if is_slow else 100.0)
-        assert (bool(done.returncode), is_slow) == (end == "raises", False)
-    except subprocess.TimeoutExpired:
-        assert is_slow
-    os.set_blocking(reading, True)
-    with os.fdopen(reading, "rb") as pipe:
-        assert pipe.read() in (b"x", b"" if is_slow else b"x")
 
 
 @pytest.mark.cause(10)

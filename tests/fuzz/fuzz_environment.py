@@ -1,4 +1,4 @@
-"""Settings in environment variables, and options on command lines: read, or one clear error."""
+"""Settings in environment variables: read, or one clear error."""
 
 import os
 import sys
@@ -14,20 +14,8 @@ with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.store import place
     from aotbuild.toolchains.uv import cache_root
 
-WORDS = (
-    "/store?mode=ro",
-    "s3://bucket/a?timeout=3",
-    "file:///a",
-    "https://u:p@host/x?token=a",
-    "~/a",
-)
-WORDS += (
-    "off",
-    "on",
-    "3/8",
-    "p@sha256:" + "0" * 64,
-    ",",
-)
+WORDS = ("/store", "s3://bucket/a", "file:///a", "https://u:p@host/x?token=a", "~/a", ",")
+WORDS += ("off", "on", "none", "jit", "16")
 
 
 def TestOneInput(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""METADATA, WHEEL and direct_url.json: read, edited and edited back, or the reader's error."""
+"""METADATA and WHEEL: read and edited, or the reader's error."""
 
 import sys
 from email.parser import HeaderParser
@@ -41,8 +41,7 @@ def edit(text: str, lines: list[str]) -> None:
     none = metadata.with_requirements(text, [])
     assert metadata.requirements(none) == []
     metadata.companion_metadata(text, COMPANION)
-    split = metadata.with_companions(text, [COMPANION], "1")
-    metadata.without_companions(split, [COMPANION], "1")
+    metadata.with_companions(text, [COMPANION], "1")
     metadata.joined_requirements(
         {"a": lines, "b": [*lines, "jaxlib==0.10.2"]}, {"jax": "0.10.2"}, native=True, portable=True
     )

@@ -7,7 +7,6 @@ import atheris
 from support.mutators import mutate_protobuf
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.build import differences
     from aotbuild.format import protobuf
     from aotbuild.format.protobuf import Malformed
     from aotbuild.platforms.cuda import bytes as cuda_bytes
@@ -35,7 +34,6 @@ def TestOneInput(data: bytes) -> None:
         program.shrink_program(data, JAXLIB, kept[:1])
     except Malformed:
         pass
-    differences._in_executable(data, once)
     with contextlib.suppress(cuda_bytes.NotReadable):
         cuda_bytes.readable(data)
 

@@ -11,7 +11,7 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.format.target import Target
     from aotbuild.platforms import base  # noqa: F401 (adds what the platforms know of targets)
 
-WORDS = ("f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4", "3/8")
+WORDS = ("f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4")
 WORDS += ("cuda:sm_90:8", "portable:cpu,tpu:2", "jaxlib==0.10.2", "jax>=0.10,<2; extra == 'a'")
 WORDS += ("a[b] ~=1.0.dev1", "1!2.0rc1.post2.dev3+local.1", "x @ https://a/b ; c", ".*", "===")
 

@@ -36,7 +36,6 @@ def index() -> Seeds:
         "companions": {"cuda": "p-cuda"},
         "left_out": {"units": [{**unit, "stage": "trace", "reason": "no"}], "more": 1},
         "sources": {"files": {"aot.yaml": digest}, "import_root": ".", "manifest": "aot.yaml"},
-        "weights": [["w", "f32[2]", ["safetensors", digest, 4]]],
     }
     yield "header", index_fuzz.with_fresh_digests([], header)
 
@@ -142,7 +141,7 @@ def tuning_results() -> Seeds:
 
 
 def spellings() -> Seeds:
-    texts = ["f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4", "3/8"]
+    texts = ["f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4"]
     texts += [
         "portable:cpu,tpu:2",
         "jaxlib==0.10.2",

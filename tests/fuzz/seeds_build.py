@@ -1,4 +1,4 @@
-"""Seeds of what builds, watched programs and releases read; `seeds.py` writes them."""
+"""Seeds of what builds and releases read; `seeds.py` writes them."""
 
 from __future__ import annotations
 
@@ -184,7 +184,6 @@ packages = ["src/p"]
 
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
 manifest = "aot.yaml"
-editable = "build"
 """
 
 
@@ -198,7 +197,7 @@ def project() -> Seeds:
 
 
 def environment() -> Seeds:
-    texts = ["/store?mode=ro,s3://bucket/a?timeout=3", "file:///a", "https://u:p@host/x?token=abcd"]
-    texts += ["off", "3/8", f"p@sha256:{'0' * 64}", "~/a", "a/b:c", "16"]
+    texts = ["/store,s3://bucket/a", "file:///a", "https://u:p@host/x?token=abcd", "off"]
+    texts += ["none", "~/a", "a/b:c", "16"]
     for number, text in enumerate(texts):
         yield f"{number:02}", text.encode()
