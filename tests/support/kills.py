@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from aotbuild.store.prune import prune
 from support.processes import ROOT, TESTS, clean_environment
 
 # Orphans become its children, so it ends when all processes of the build have ended.
@@ -73,7 +75,7 @@ class Case:
             env=clean_environment(
                 AOTBUILD_STORE=",".join(str(self.stores / name) for name in self.layers),
                 AOTBUILD_JOBS="1",
-                FAULTS=json.dumps(faults),
+                PYTEST_FAULTS=json.dumps(faults),
                 PYTHONPATH=os.pathsep.join(map(str, path)),
                 PYTHONDONTWRITEBYTECODE="1",
                 SOURCE_DATE_EPOCH="1700000000",
@@ -97,7 +99,12 @@ class Case:
         return self.folder / "stores"
 
     def leftovers(self) -> list[str]:
-        """Return what only a killed build leaves: temporary folders and files."""
+        """Return what only a killed build leaves: temporary folders and files.
+
+        Half an entry stays in the store for a day, and is removed by the next `store prune`.
+        """
+        for name in self.layers:
+            prune(self.stores / name, time.time() + 2 * 24 * 3600)
         found = [*self.folder.rglob(".*"), *(self.folder / "tmp").iterdir()]
         return sorted({str(path.relative_to(self.folder)) for path in found})
 

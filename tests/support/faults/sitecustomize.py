@@ -1,13 +1,13 @@
 """Kills a build at a write: the interpreter imports this first where PYTHONPATH names its folder.
 
-FAULTS is JSON: `root` (only what is below it counts), `log` (a file that gets a line of JSON for
-each write), `at` (none, or the write to be killed at: `[role, event, place, number]`, counted from
-0 in one process) and `done`, a file that is made at the kill, which comes once. At a write of the
-build, the build is killed. At one of a worker it is the worker if `alone`, else the build: then the
-worker stops there, and waits for its own end.
+PYTEST_FAULTS is JSON: `root` (only what is below it counts), `log` (a file that gets a line of JSON
+for each write), `at` (none, or the write to be killed at: `[role, event, place, number]`, counted
+from 0 in one process) and `done`, a file that is made at the kill, which comes once. At a write of
+the build, the build is killed. At one of a worker it is the worker if `alone`, else the build: then
+the worker stops there, and waits for its own end.
 
-Direct mode sees what this module asks of files, as it sees what the project asks. So it asks by
-their numbers, which are not watched.
+The variable has a name that is not in the key of a whole build, so another fault is no reason to
+build anew.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-GIVEN = json.loads(os.environ["FAULTS"])
+GIVEN = json.loads(os.environ["PYTEST_FAULTS"])
 IS_WORKER = any(argument.endswith("worker/start.py") for argument in sys.orig_argv)
 ROLE = "worker" if IS_WORKER else "build"
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 # Their first argument is the path that is changed, their last the folder it is relative to.
 CHANGES = {"os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.utime"}
-# Opened before anything watches what is opened.
+# Opened before anything counts what is opened.
 LOG = os.open(GIVEN["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 OURS = ("aotbuild", "hatch_aotbuild")
 # They write for others, so whoever calls them says which write it is.
