@@ -234,7 +234,7 @@ def test_a_scheduler_that_dies_ends_the_build(tmp_path: Path, options: tuple[str
         code, printed = build(dask.url, project(tmp_path / "p"), see=kill)
     assert time.monotonic() - died[0] < 30
     lost = f"{dask.url}: the connection to the scheduler was lost; build again"
-    assert (code, printed.splitlines()[-1]) == (4, lost)
+    assert (code, printed.splitlines()[-1]) == (3, lost)
     assert not (tmp_path / "p" / "out").exists()
     assert processes_in(tmp_path) == []
 
@@ -249,7 +249,7 @@ def test_a_worker_with_another_version_is_refused(tmp_path: Path) -> None:
         f"{dask.url}: {socket.gethostname()} has aotbuild 9.9 in {sys.prefix}, expected "
         f"{__version__}, as on the build machine; install aotbuild[build,dask]=={__version__} there"
     )
-    assert (code, printed.splitlines()[-1]) == (4, expected)
+    assert (code, printed.splitlines()[-1]) == (3, expected)
 
 
 def test_no_scheduler(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_no_scheduler(tmp_path: Path) -> None:
         url = f"127.0.0.1:{server.getsockname()[1]}"
     code, printed = build(f"dask://{url}", project(tmp_path / "p"), connect="1s")
     expected = f"dask://{url}: no scheduler of Dask answers at tcp://{url}: "
-    assert (code, printed.splitlines()[-1][: len(expected)]) == (4, expected)
+    assert (code, printed.splitlines()[-1][: len(expected)]) == (3, expected)
 
 
 @pytest.mark.parametrize(
@@ -272,5 +272,5 @@ def test_no_scheduler(tmp_path: Path) -> None:
 )
 def test_what_is_no_cluster(tmp_path: Path, url: str, shown: str) -> None:
     code, printed = build(url, project(tmp_path / "p"))
-    assert (code, f"executor: expected {shown}" in printed) == (4, True)
+    assert (code, f"executor: expected {shown}" in printed) == (3, True)
     assert "hunter2" not in printed
