@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import UsageError, argument, existing_folder
-from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.files import open_regular
+from aotbuild.format.index import INDEX_NAME, MAGIC
 from aotbuild.format.layout import BLOBS
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def _is_of_a_build(folder: Path) -> bool:
     names, blobs = {path.name for path in folder.iterdir()}, folder / BLOBS
     if not names:
         return True
-    if INDEX_NAME not in names or names - {INDEX_NAME, BLOBS}:
+    if not _is_package(folder) or names - {INDEX_NAME, BLOBS}:
         return False
     if BLOBS in names and (blobs.is_symlink() or not blobs.is_dir()):
         return False
@@ -88,10 +90,25 @@ def _is_of_a_build(folder: Path) -> bool:
     return all(_BLOB.fullmatch(file.name) for file in files)
 
 
+def _is_package(folder: Path) -> bool:
+    """Return whether a folder has an index that aotbuild wrote, of any version."""
+    try:
+        with open_regular(folder / INDEX_NAME) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:  # there is none, or it is a folder
+        return False
+
+
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace a folder that holds anything but the results of an earlier build."""
+    """Refuse to replace a folder that holds anything but the results of an earlier build.
+
+    A folder inside of a package is refused, too: all files of a package are in its index.
+    """
     if folder.exists() and not _is_of_a_build(folder):
         msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
+        raise UsageError(msg, "--out")
+    if package := next(filter(_is_package, Path(os.path.realpath(folder)).parents), None):
+        msg = f"{folder} is inside of a package, {package}, and would damage it; name another"
         raise UsageError(msg, "--out")
     if not folder.name:
         msg = f"{folder} is the current folder, and cannot be replaced; name another"
