@@ -88,8 +88,6 @@ def fuzz(name: str, seconds: float | None, runs: int | None, seed: int | None) -
     sizes = [path.stat().st_size for folder in seeds for path in folder.glob("*")]
     limits += [f"-rss_limit_mb={MEMORY}", f"-max_len={max(LONGEST, *sizes)}"]
     limits += ["-print_final_stats=1"]
-    words = HERE / "dictionaries" / f"{name}.dict"
-    limits += [f"-dict={words}"] if words.exists() else []
     places = [str(folder) for folder in (kept, *seeds) if folder.exists()]
     began = time.monotonic()
     log = WORK / f"{name}.log"

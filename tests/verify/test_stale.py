@@ -58,7 +58,7 @@ class TestCommands:
         ((root, reasons),) = checked("demo").items()
         assert root == project
         assert "src/demo/model.py" in reasons[0]
-        assert invoke("verify", "demo", "--no-run").exit_code == 9
+        assert invoke("verify", "demo", "--no-run").exit_code == 5
 
     def test_verify_still_loads_what_is_stale(self, project: Path) -> None:
         put(project / "src" / "demo" / "model.py", CODE + "# edited")
