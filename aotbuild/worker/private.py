@@ -23,7 +23,6 @@ from jax._src.lib import _jax, xla_client
 from jax._src.random import prng
 from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
-from jaxlib.mlir import ir
 
 # Lowering imports mhlo and builtin. Here that is done once for all forks.
 from jaxlib.mlir.dialects import builtin, mhlo, stablehlo  # noqa: F401
@@ -319,24 +318,6 @@ def called_back(flat: Any) -> tuple[Any, Any, dict[int, Any]]:
     return cells["callback"], cells["in_tree"], dict(cells["static_args"])
 
 
-def callback_name(flat: Any) -> str:
-    """Return what a callback primitive calls, for comparing and for people; "" if unknown.
-
-    That is the name of a function, or the format of jax.debug.print.
-    """
-    try:
-        function = called_back(flat)[0]
-    except KeyError:
-        return ""
-    printed = print_arguments(function)
-    if printed:
-        return repr(printed[0])
-    function = getattr(function, "func", function)
-    kind = type(function)
-    module = getattr(function, "__module__", kind.__module__)
-    return f"{module}.{getattr(function, '__qualname__', kind.__qualname__)}"
-
-
 def print_arguments(function: Any) -> tuple[str, dict[str, Any], bool, Any] | None:
     """Return format, print options, whether it has placeholders, and a record for logging.
 
@@ -450,48 +431,3 @@ def jit_options(function: Any) -> dict[str, Any]:
     """
     options = getattr(function, "_jit_info", None) if is_jitted(function) else None
     return dict(options._asdict()) if options is not None else {}
-
-
-def _operations(module: Any) -> list[Any]:
-    """Return all operations of an MLIR module; a list, so that they can be changed."""
-    found: list[Any] = []
-
-    def add(operation: Any) -> Any:
-        found.append(operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(add)
-    return found
-
-
-def _strip_operation(operation: Any) -> None:
-    """Remove what says nothing from an operation; a constraint over no axes is no operation."""
-    if operation.name == "sdy.sharding_constraint" and _is_over_nothing(operation.attributes):
-        operation.results[0].replace_all_uses_with(operation.operands[0])
-        operation.erase()
-        return
-    attributes = operation.attributes
-    for key in [name for name in attributes if name.startswith("sdy.")]:
-        if _EMPTY_MESH in str(attributes[key]):
-            del attributes[key]
-    for key in ("arg_attrs", "res_attrs"):
-        if key in attributes:
-            dicts = [
-                {each.name: each.attr for each in ir.DictAttr(one) if not _says_nothing(each)}
-                for one in ir.ArrayAttr(attributes[key])
-            ]
-            attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in dicts])
-
-
-_EMPTY_MESH = "<@empty_mesh"
-
-
-def _is_over_nothing(attributes: Any) -> bool:
-    return "sharding" in attributes and _EMPTY_MESH in str(attributes["sharding"])
-
-
-def _says_nothing(attribute: Any) -> bool:
-    name = attribute.name
-    return name == "jax.result_info" or (
-        name.startswith("sdy.") and _EMPTY_MESH in str(attribute.attr)
-    )
