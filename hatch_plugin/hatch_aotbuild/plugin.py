@@ -7,13 +7,11 @@ brings is therefore imported in functions, which only projects with the hook cal
 from __future__ import annotations
 
 import os
-import shutil
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +19,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from aotbuild.build.interrupts import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.format.layout import stages_path
 from aotbuild.format.printing import os_error_text
+from aotbuild.format.temporary import temporary_folder
 from hatch_aotbuild.backend import BESIDE_BUILT, leave_out
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Copy the file of kept stages to its place; without one, remove an earlier build's."""
         made = stages_path(self._artifacts)
         if made.exists():
-            shutil.copyfile(made, place)
+            write_whole(place, made.read_bytes())
             self._say(f"stages are kept in {place}")
         else:
             place.unlink(missing_ok=True)
@@ -169,7 +169,8 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _artifacts(self) -> Path:
         """Where the `_aot` folder is made; it is there until hatchling has packed the wheel."""
         self._files.callback(end_on_signals())
-        return Path(self._files.enter_context(TemporaryDirectory(prefix="aotbuild-")), FOLDER_NAME)
+        # The next build removes what a killed one leaves.
+        return self._files.enter_context(temporary_folder(what="hook-")) / FOLDER_NAME
 
     @cached_property
     def _files(self) -> ExitStack:
