@@ -13,7 +13,6 @@ from attacks import wheels
 from support.cli import invoke
 from support.packages import Built, build, portable
 from support.processes import fresh
-from support.signing import keys
 from support.wheel_files import everywhere, for_target, put_wheel, unpack
 
 import aotbuild
@@ -29,7 +28,6 @@ from aotbuild.runtime.source import open_index
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
-KEY, OTHER = keys(2)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,17 @@ OTHER = np.ones((3, 4), "float32")
 
 def double(x: Any) -> Any:
     return {"y": x * 2}
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["by"])
+@dataclass(frozen=True)
+class Scaled:
+    x: Any
+    by: Any
+
+
+def scaled(value: Scaled) -> Any:
+    return value.x * {int: 2, bool: 3, float: 4}[type(value.by)]
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +175,20 @@ class TestPortable:
         for wrong in (np.ones((9, 4), "float32"), np.ones((3, 5), "float32"), OTHER.astype("int8")):
             with pytest.raises(SignatureMismatch, match="portable:cpu:1: REFUSED: "):
                 library.f(wrong)
+
+    def test_a_symbolic_shape_with_equal_static_data_of_another_type(self, tmp_path: Path) -> None:
+        """`1 == True == 1.0`, and the program of each is another."""
+        from jax import export
+
+        (dim,) = export.symbolic_shape("b")
+        native = build("f", scaled, {"x": Scaled(X, 1)})
+        shape = jax.ShapeDtypeStruct((dim, 4), "float32")
+        built = portable(native, lambda x: scaled(Scaled(x, 1)), shape, symbolic=True)
+        library = aotbuild.load(write(tmp_path, [native, built], fallback="portable"))
+        np.testing.assert_array_equal(library.f(Scaled(OTHER, 1)), OTHER * 2)
+        for other in (True, 1.0):
+            with pytest.raises(SignatureMismatch, match="REFUSED: another signature"):
+                library.f(Scaled(OTHER, other))
 
     def test_symbolic_shapes_with_other_sizes_beside(self, tmp_path: Path) -> None:
         from jax import export
