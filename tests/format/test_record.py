@@ -26,7 +26,6 @@ def tree(value: Any) -> Edit:
     return lambda data: data["signature"].update(tree=value)
 
 
-TWICE = ["tuple", ["tuple", "*"], ["dict", ["a", "a"], "*", "*"]]
 CALLBACK = {
     "kind": "debug",
     "call": "pack.host:log",
