@@ -42,7 +42,7 @@ BUILDING = [
     Moment("os.mkdir", ".aotbuild-tmp-", 1),
     Moment("open", LOCK),
     Moment("os.mkdir", "/blobs"),
-    Moment("os.rename", "/blobs/"),
+    Moment("open", "/blobs/"),
 ]
 PLACING = [
     Moment("os.rename", HERE),
