@@ -11,6 +11,7 @@ CAUSES = {
     11: "Ctrl-C while a wheel is packed leaves files in TMPDIR",
     16: "a FIFO in the place of a wheel, manifest or GPU file",
     20: "output that cannot be written is a traceback",
+    23: "user code imitates the protocol of compilers, or leaves children",
     24: "a locale without UTF-8 and a path beyond ASCII",
     25: "messages that name the wrong remedy",
     26: "a manifest quotes files of the machine",
