@@ -272,7 +272,7 @@ def test_explain_and_preload(root: Path) -> None:
     code = """
 lib.preload()
 model = m.make_net()
-assert "runs forward()" in str(lib.explain("forward", model, x)), lib.explain("forward", model, x)
+assert "runs forward(" in str(lib.explain("forward", model, x)), lib.explain("forward", model, x)
 before = nnx.state(nnx.clone(model))
 assert "no signature of 1 fits" in str(lib.explain("forward", model, x[:2]))
 same(nnx.state(model), before)

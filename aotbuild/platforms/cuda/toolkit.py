@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ def link_tools(*, system: bool = False) -> None:
     if not link.is_symlink():
         folder = _toolkit() or (Path(_SYSTEM_CUDA) if system else None)
         if folder is not None:
-            link.symlink_to(folder, target_is_directory=True)
+            # The two processes of a job work in one folder, and either may be the first.
+            with suppress(FileExistsError):
+                link.symlink_to(folder, target_is_directory=True)
     missing = sorted({owner for file, owner in _FILES.items() if not (link / file).exists()})
     if missing:
         others = f"nor a whole {_SYSTEM_CUDA}" if system else "aotbuild never uses the system's"
