@@ -54,7 +54,7 @@ def test_needed_is_the_larger_of_the_peak_and_the_sum() -> None:
 
 
 def test_a_program_in_the_device_s_memory_counts() -> None:
-    assert MemoryUse(4, 3, 2, code=4, peak=9).needed == 14
+    assert MemoryUse(4, 3, 2, code=5, peak=9).needed == 14
 
 
 @pytest.mark.parametrize("value", [None, -1, True, "9", float("nan"), float("inf"), 1e40])

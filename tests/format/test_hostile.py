@@ -45,8 +45,6 @@ RECORD_EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "not a number in what nothing is decided on": lambda r: r["analysis"].update(x=float("nan")),
     "deep static": lambda r: r["signature"]["statics"].append(["z", nested(300)]),
     "deep provenance": lambda r: r["provenance"].update(x=nested(300)),
-    "static without a name": lambda r: r["signature"]["statics"].append([{}, 1]),
-    "static twice": lambda r: r["signature"]["statics"].append(["k", 4]),
     "analysis of pairs": lambda r: r.update(analysis=[[1, 2]]),
     "digest in pieces": lambda r: r["blob"].__setitem__(1, list(DIGEST)),
     "negative size": lambda r: r["blob"].__setitem__(2, -5),
