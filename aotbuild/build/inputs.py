@@ -54,9 +54,8 @@ _INDIFFERENT = frozenset(
         *("AOTBUILD_DEBUG", "AOTBUILD_JOBS", "AOTBUILD_STORE", "AOTBUILD_TIMEOUT"),
         "AOTBUILD_TOOLCHAINS",
         # Of shells and terminals.
-        *("_", "COLORTERM", "COLUMNS", "DISPLAY", "EDITOR", "HOME", "HOSTNAME", "LINES", "LOGNAME"),
-        *("LS_COLORS", "MAIL", "OLDPWD", "PAGER", "PS1", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR"),
-        *("TZ", "USER", "WINDOWID"),
+        *("_", "COLORTERM", "COLUMNS", "DISPLAY", "EDITOR", "LINES", "LS_COLORS", "MAIL", "OLDPWD"),
+        *("PAGER", "PS1", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "WINDOWID"),
         # Paths of environments; what is installed there is in the key.
         *("PATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH", "VIRTUAL_ENV"),
     }

@@ -92,7 +92,7 @@ class Dispatch:
         self.plain = backend.dispatch(name, self._call_source, self._miss, positions, statics)
         self._canonical = backend.dispatch(name, self._call_source, self._canonical_miss, [0], [])
 
-    # --- the way of a first call ------------------------------------------------------------------
+    # --- a first call -----------------------------------------------------------------------------
     # A miss returns (outputs, fastpath data or None, False) to the C++ cache.
 
     def _miss(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:

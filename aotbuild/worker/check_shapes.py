@@ -1,7 +1,7 @@
 """Compare a record with the program that was compiled for it, before both are written.
 
-jaxlib takes the shapes of inputs and results from whoever calls an executable: wrong ones read
-memory that is not theirs. What calls it has them from the record.
+jaxlib takes the shapes of inputs and results from its caller, which is our loader, and the loader
+takes them from the record. A wrong shape would read memory outside of the buffer.
 """
 
 from __future__ import annotations

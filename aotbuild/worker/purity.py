@@ -1,12 +1,12 @@
 """Refuse a function whose program depends on more than its arguments.
 
-Each job lowers its function in two forks of the worker, at the same time. In the second one clocks
-are shifted and random sources are others (`worker.shifted`). There the function is also traced a
-second time, because the first trace may have changed what the function reads: a counter, a list.
-If the StableHLO of all these, and the trees of the results, are the same, the function is pure as
-far as anybody can tell. Otherwise the error names the first line whose operation differs. A traced
-value that the first trace left, and that the next one reads, is a note: each signature is traced
-in a process of its own, where nothing is left.
+Each job lowers its function in two forks of the worker, at the same time. In the second fork,
+clocks are shifted and random sources have another seed (`worker.shifted`). The second fork also
+traces the function twice, because the first trace may have changed what the function reads: a
+counter, a list. If the StableHLO and the trees of the results are the same in all three traces, the
+build accepts the function as pure. Otherwise the error names the first line whose operation
+differs. A traced value that the first trace left, and that the next one reads, is only a note: each
+signature is traced in a process of its own, where nothing is left.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Second:
-    """What the second fork found: its first and its second trace, or why there is none.
+    """What the second fork found: its first and its second trace, or the error that ended it.
 
     `reads` says which clocks and random sources the function read, and where.
     """

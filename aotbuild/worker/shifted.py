@@ -1,7 +1,7 @@
-"""Other clocks and random numbers for a second trace, and who reads them.
+"""Shift clocks and reseed random sources for a second trace, and note which lines read them.
 
-While a function is traced in the block of `shifted`, other functions take the place of those that
-read a clock or draw random numbers, in every module that has them.
+Inside `shifted()`, replacements stand for the functions that read a clock or draw random numbers,
+in every module that has them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-# How much later it is, in seconds: each part of a date and a time is another.
+# The shift of clocks in seconds; it changes every part of a date and a time.
 _SHIFT = 400 * 86_400 + 5 * 3600 + 13 * 60 + 17.37
 _OTHER_SEED = 1_234_577
 # Modules of Python that read a clock for themselves.
@@ -95,7 +95,7 @@ def _owner(method: Any) -> Any:
 
 
 def _is_read(words: str) -> bool:
-    """Note that the function reads something; return False if it is somebody else who does."""
+    """Note that the function reads something; return False if jax, Python or an import does."""
     line = _reader() if _reads is not None else ""
     if _reads is None or not line:
         return False

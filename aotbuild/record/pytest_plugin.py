@@ -1,1 +1,0 @@
-"""Empty: environments that were made before the plugin of pytest went still import it."""
