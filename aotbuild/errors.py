@@ -297,27 +297,14 @@ class WheelRefused(AotbuildError):
 
 
 class UnknownFunction(AotbuildError, AttributeError):
-    """The library has no function of that name; `known` holds all names.
+    """The library has no function of that name; `known` holds all names."""
 
-    `left_out` says which units of such a function failed when the wheel was built, if that is why.
-    """
-
-    def __init__(
-        self,
-        package: str,
-        name: str,
-        known: Sequence[str],
-        hint: str = "",
-        left_out: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, package: str, name: str, known: Sequence[str], hint: str = "") -> None:
         self.package, self.name, self.known = package, name, tuple(known)
-        self.left_out = tuple(left_out)
-        lines = "".join(f"\n  {line}" for line in self.left_out)
-        remedy = "or mend what failed" if left_out else "or add it to the manifest"
         super().__init__(
-            f"{package} has no precompiled function {name!r}{hint}{lines}\n"
+            f"{package} has no precompiled function {name!r}{hint}\n"
             f"  functions: {', '.join(self.known) or 'none'}\n"
-            f"Call one of these, {remedy} and build again."
+            "Call one of these, or add it to the manifest and build again."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,6 @@ from aotbuild.build.results import PlanFacts, Result
 from aotbuild.errors import UnitFailure
 from aotbuild.format.about import About, join_abouts
 from aotbuild.format.layout import HEADER_KEY
-from aotbuild.format.left_out import AllLeftOut, left_out_header
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.sources import SourceDigests
@@ -21,16 +20,12 @@ STAGE = "pack"
 
 @dataclass(frozen=True)
 class Assembled:
-    """The contents of an index, and the results that it is made from.
-
-    `toolchains` are the places of those that the header names; the others made nothing.
-    """
+    """The contents of an index, and the results that it is made from."""
 
     header: dict[str, Any]
     functions: tuple[Function, ...]
     done: tuple[Result, ...]
     failed: tuple[Result, ...]
-    toolchains: tuple[int, ...]
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -48,49 +43,24 @@ class Assembled:
         return len(self.done) + len({result.unit for result in self.failed})
 
 
-def assemble(
-    facts: PlanFacts,
-    results: Iterable[Result],
-    sources: SourceDigests,
-    secrets: Collection[str] = (),
-) -> Assembled:
-    """Return what the index of a package says; `results` are in the order of the plan.
-
-    Nothing in it names one of `secrets`, folders of this machine.
-    """
+def assemble(facts: PlanFacts, results: Iterable[Result], sources: SourceDigests) -> Assembled:
+    """Return what the index of a package says; `results` are in the order of the plan."""
     everything = _different(results)
     failed = [*(r for r in everything if r.failure), *_conflicts(everything)]
     gone = {result.unit for result in failed}
     done = tuple(result for result in everything if result.unit not in gone)
-    # Those of units that succeeded come last: they alone know how calls are padded.
-    functions = join_functions(r.function for r in (*failed, *done) if r.function)
-    idle = {r.unit.toolchain for r in failed} - {r.unit.toolchain for r in done}
-    toolchains = tuple(place for place in range(len(facts.toolchains)) if place not in idle)
+    functions = join_functions(r.function for r in done if r.function)
     is_kept = any(result.record.stages for result in done if result.record)
     header = {
-        **_header(facts, toolchains),
-        **({HEADER_KEY: facts.stages} if is_kept else {}),
-        **_left_out(failed, secrets),
-        **sources.to_header(),
-    }
-    return Assembled(header, tuple(functions), done, tuple(failed), toolchains)
-
-
-def _header(facts: PlanFacts, toolchains: Sequence[int]) -> dict[str, str]:
-    versions = [facts.toolchains[place] for place in toolchains]
-    return {
         "aotbuild": facts.aotbuild,
         "fallback": facts.fallback,
-        "jax": ", ".join(dict.fromkeys(jax for jax, _, _ in versions)),
-        "jaxlib": ", ".join(dict.fromkeys(jaxlib for _, jaxlib, _ in versions)),
+        "jax": ", ".join(dict.fromkeys(jax for jax, _, _ in facts.toolchains)),
+        "jaxlib": ", ".join(dict.fromkeys(jaxlib for _, jaxlib, _ in facts.toolchains)),
         "package": facts.package,
+        **({HEADER_KEY: facts.stages} if is_kept else {}),
+        **sources.to_header(),
     }
-
-
-def _left_out(failed: Iterable[Result], secrets: Collection[str]) -> dict[str, Any]:
-    """Return what the header of the index says of units that failed, each once."""
-    first = {result.unit: result for result in reversed([*failed])}
-    return left_out_header(AllLeftOut(tuple(r.left_out(secrets) for r in first.values())))
+    return Assembled(header, tuple(functions), done, tuple(failed))
 
 
 def _different(results: Iterable[Result]) -> list[Result]:

@@ -10,20 +10,17 @@ from aotbuild.build.sources import SourceTree
 from aotbuild.errors import AotbuildError
 from aotbuild.format.files import read_regular
 from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Index
-from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Record
 from aotbuild.format.sources import read_sources
 
 _SHOWN = 5
 
 
-def out_of_date(
-    plan: Plan, sources: SourceTree, folder: Path, *, may_lack: bool = False
-) -> list[str]:
+def out_of_date(plan: Plan, sources: SourceTree, folder: Path) -> list[str]:
     """Return why a build is needed; empty if the folder has what the plan asks for.
 
     It imports and compiles nothing. Files that were read while tracing, as weights, and libraries
-    but jax are not compared. With `may_lack`, units that failed when it was built are no reason.
+    but jax are not compared.
     """
     try:
         index = Index.open(read_regular(folder / INDEX_NAME, MOST_INDEX), str(folder / INDEX_NAME))
@@ -31,7 +28,7 @@ def out_of_date(
         return [
             *_sources(index, sources, plan),
             *_versions(index, plan),
-            *_units(index, records, plan, may_lack=may_lack),
+            *_units(records, plan),
         ]
     except (FileNotFoundError, NotADirectoryError):
         return [f"{folder}: nothing is built"]
@@ -71,16 +68,12 @@ def _versions(index: Index, plan: Plan) -> Iterator[str]:
             yield f"{name}: expected {value}, found {found}"
 
 
-def _units(index: Index, records: Iterable[Record], plan: Plan, *, may_lack: bool) -> Iterator[str]:
-    """Yield functions and targets of one side only, and units that failed."""
+def _units(records: Iterable[Record], plan: Plan) -> Iterator[str]:
+    """Yield functions and targets of one side only."""
     planned = {f"{unit.name} for {unit.target}" for unit in plan.units}
     built = {f"{record.function} for {record.target}" for record in records}
-    left_out = read_left_out(index.header)
-    failed = {f"{unit.function} for {unit.target}" for unit in left_out.units}
-    yield from _some("not built", planned - built - failed)
+    yield from _some("not built", planned - built)
     yield from _some("not in the manifest", built - planned)
-    if left_out.count and not may_lack:
-        yield f"{left_out.count} units failed when it was built"
 
 
 def _some(words: str, names: set[str]) -> Iterator[str]:

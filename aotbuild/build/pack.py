@@ -22,7 +22,7 @@ from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.results import PlanFacts, results_of
 from aotbuild.build.sources import SourceTree, TracedFiles
-from aotbuild.errors import BuildError, SourcesEdited, UnitFailure, listing
+from aotbuild.errors import BuildError, SourcesEdited
 from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.format.layout import (
@@ -51,14 +51,13 @@ class Origins:
 
     stored: int = 0
     compiled: int = 0
-    failed: int = 0
     recalled: bool = False
 
     @staticmethod
-    def of(done: Sequence[UnitDone], failed: int) -> Origins:
-        """Count results of units that did not fail, and add those that did."""
+    def of(done: Sequence[UnitDone]) -> Origins:
+        """Count the results of units."""
         stored = sum(result.stored for result in done)
-        return Origins(stored, len(done) - stored, failed)
+        return Origins(stored, len(done) - stored)
 
     def __str__(self) -> str:
         """Say it for people, as `64 units: 60 from the store, 4 compiled`."""
@@ -66,9 +65,8 @@ class Origins:
         counts = (
             (self.stored, f"from the store{unchanged}"),
             (self.compiled, "compiled"),
-            (self.failed, "failed"),
         )
-        total = self.stored + self.compiled + self.failed
+        total = self.stored + self.compiled
         parts = ", ".join(f"{count} {words}" for count, words in counts if count)
         return f"{total} {'unit' if total == 1 else 'units'}: {parts}"
 
@@ -78,9 +76,9 @@ class Package:
     """A finished `_aot` folder, and notes for whoever builds it.
 
     `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
-    theirs. `failures` are of the units that were left out. `stages` is the file of kept stages
-    beside the folder, if the manifest asks for one. `size_remedy` ends a note about the size.
-    `store` says what the store was good for, and `origins` where the units came from.
+    theirs. `stages` is the file of kept stages beside the folder, if the manifest asks for one.
+    `size_remedy` ends a note about the size. `store` says what the store was good for, and
+    `origins` where the units came from.
     """
 
     folder: Path
@@ -88,19 +86,9 @@ class Package:
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
     stages: Path | None = None
-    failures: tuple[UnitFailure, ...] = ()
     size_remedy: str = ""
     store: Counts = field(default_factory=Counts)
     origins: Origins = field(default_factory=Origins)
-
-    @property
-    def left_out(self) -> str | None:
-        """What was left out and why, for whoever builds it; None if nothing was."""
-        if not self.failures:
-            return None
-        count = len({failure.unit for failure in self.failures})
-        found = f"{count} of {count + len(self.records)} build units failed and were left out:"
-        return f"{found}\n{listing(self.failures)}"
 
     @property
     def size(self) -> int:
@@ -119,7 +107,6 @@ def build_package(
     listener: Listener = ignore,
     jobs: int | None = None,
     *,
-    keep_going: bool = False,
     executor: str | None = None,
     fresh: bool = False,
 ) -> Package:
@@ -129,7 +116,6 @@ def build_package(
     `fresh` asks for a trace of every function. SourcesEdited, another BuildError, if a file was
     edited while it was compiled.
 
-    With `keep_going`, units that failed are left out, and BuildError is raised only if all failed.
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
     `folder` until everything succeeded. The file of kept stages beside it is of this build, or
     removed. `jobs` and `executor` are those of `run_units`. At last, what was made is
@@ -139,7 +125,6 @@ def build_package(
     try:
         package = _packed(
             *(plan, sources, behind_links(folder), listener, jobs, executor),
-            keep_going=keep_going,
             fresh=fresh,
             build_store=build_store,
         )
@@ -158,11 +143,10 @@ def _packed(
     jobs: int | None,
     executor: str | None,
     *,
-    keep_going: bool,
     fresh: bool,
     build_store: BuildStore,
 ) -> Package:
-    facts, secrets = PlanFacts.of(plan), _secrets(plan, sources)
+    facts = PlanFacts.of(plan)
     with workplace(folder) as temporary:
         inputs = _Inputs(plan, sources, tuple(filter(None, (folder, temporary, build_store.front))))
         # Other machines are not in the key.
@@ -182,8 +166,8 @@ def _packed(
         )
         results = results_of(plan, run)
         files = traced.digests(sources, plan.manifest, inputs.files)
-        made = assemble(facts, results, files, secrets)
-        if made.failures and not (keep_going and made.done):
+        made = assemble(facts, results, files)
+        if made.failures:
             raise BuildError(made.failures, made.total)
         if edited := inputs.edited(files):
             raise SourcesEdited(edited)
@@ -191,19 +175,14 @@ def _packed(
         by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
         done = [by_unit[result.unit] for result in made.done]
         embedded = embedded_in(done)
-        notes = (
-            *_notes(done),
-            *embedded_notes(embedded),
-        )
-        remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
-        reduced = _reduced(plan, done, made.toolchains)
-        may_be_kept = not kept and _may_be_kept(plan, done, made, notes, secrets)
+        notes = (*_notes(done), *embedded_notes(embedded))
+        remedy, origins = size_remedy(embedded), Origins.of(done)
+        may_be_kept = not kept and _may_be_kept(plan, done, notes, _secrets(plan, sources))
         # Not if a file was edited meanwhile.
         if key and may_be_kept and inputs.key(inputs.files_now()) == key:
             keep(build_store.store, key, folder, made.records, traced.stored, notes, remedy)
-        return Package(
-            *(folder, reduced, made.records, notes, kept, made.failures, remedy), origins=origins
-        )
+        packed = replace(plan, units=tuple(each.unit for each in done))
+        return Package(folder, packed, made.records, notes, kept, remedy, origins=origins)
 
 
 class _Inputs:
@@ -239,15 +218,14 @@ class _Inputs:
 def _may_be_kept(
     plan: Plan,
     done: Sequence[UnitDone],
-    made: Assembled,
     notes: Iterable[str],
     secrets: Iterable[str],
 ) -> bool:
     """Return whether another build with the same inputs would give the same package and notes.
 
-    Not where something failed or may not fail next time, and not if a note names a path.
+    Not where a result may be another next time, and not if a note names a path.
     """
-    is_whole = not made.failures and len(done) == len(plan.units)
+    is_whole = len(done) == len(plan.units)  # `feedback:` adds units
     is_local = any(secret in note for secret in secrets for note in notes)
     return is_whole and not is_local and not any(each.transient for each in done)
 
@@ -290,15 +268,8 @@ def finish(staging: Path, folder: Path, made: Assembled) -> Path | None:
     return stages_path(folder) if is_beside else None
 
 
-def _reduced(plan: Plan, done: Iterable[UnitDone], toolchains: Iterable[int]) -> Plan:
-    """Return a plan without the units that failed, and without toolchains that made nothing."""
-    kept = tuple(plan.environment.toolchains[place] for place in toolchains)
-    environment = replace(plan.environment, toolchains=kept)
-    return replace(plan, units=tuple(d.unit for d in done), environment=environment)
-
-
 def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
-    """Return the folders of this machine that errors may name."""
+    """Return the folders of this machine that notes may name."""
     environments = [toolchain.interpreter for toolchain in plan.environment.toolchains]
     prefixes = [str(interpreter.parent.parent) for interpreter in environments if interpreter]
     here = [sys.prefix, sys.base_prefix, str(Path("~").expanduser()), tempfile.gettempdir()]

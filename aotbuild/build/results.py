@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aotbuild.build.events import UnitDone
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.errors import UnitFailure
-from aotbuild.format.left_out import LONGEST_LABEL, LeftOut
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.format.values import cut
-
-# How much of an error is kept.
-_LINES = 8
-_LONGEST = 800
-# The folders of an absolute path. What comes before tells it from a division or a part of a path.
-_FOLDERS = re.compile(
-    r"""(?<![\w.…/\\\])}])(?:/|[A-Za-z]:[\\/])(?:[^\s/\\:'"<>|()\[\],;]+[\\/])+"""
-)
-# Addresses differ in each process, and equal builds have equal bytes.
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 
 @dataclass(frozen=True)
@@ -58,20 +45,6 @@ class Result:
         failure = UnitFailure(self.unit.label, stage, message)
         key = self.record.signature.key() if self.record else self.key
         return Result(self.unit, self.function, failure=failure, key=key)
-
-    def left_out(self, secrets: Collection[str]) -> LeftOut:
-        """Return the entry in an index that lacks the unit because it failed."""
-        assert self.failure is not None, "only units that failed are left out"
-        unit = self.unit
-        return LeftOut(
-            function=unit.name,
-            signature=cut(without_folders(unit.signature, secrets), LONGEST_LABEL),
-            target=unit.target,
-            stage=self.failure.stage,
-            reason=reason(self.failure.message, secrets),
-            jaxlib=unit.jaxlib,
-            key=self.key,
-        )
 
 
 @dataclass(frozen=True)
@@ -137,19 +110,3 @@ def _planned(unit: BuildUnit, number: int, toolchain: int) -> Planned:
         None if unit.target.is_portable else unit.toolchain.jaxlib,
         unit.fed_back,
     )
-
-
-def reason(message: str, secrets: Iterable[str]) -> str:
-    """Return the first lines of an error, with `…` for each folder of this machine."""
-    text = _ADDRESS.sub("0x…", without_folders(message, secrets))
-    lines = [line.rstrip() for line in text.strip().splitlines()[:_LINES]]
-    return cut("\n".join(lines), _LONGEST)
-
-
-def without_folders(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with `…` for `secrets` and for the folders of every absolute path."""
-    # The longest first: one may contain another. `/` and `/usr` would be in everything.
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if secret.count("/") + secret.count("\\") > 1:
-            text = text.replace(secret, "…")
-    return _FOLDERS.sub("…/", text)

@@ -137,7 +137,7 @@ def _console() -> Console | None:
 def origins(package: Package) -> Iterator[str]:
     """Yield the line before the last: where the units came from."""
     found = package.origins
-    if found.stored or found.compiled or found.failed:
+    if found.stored or found.compiled:
         yield str(found)
 
 

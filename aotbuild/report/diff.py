@@ -88,13 +88,12 @@ class Diff:
     targets: Sides
     executables: Sides
     executables_changed: tuple[Changed, ...]
-    left_out: Sides
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs."""
         changed = (self.functions_changed, self.signatures_changed, self.executables_changed)
-        sides = (self.functions, self.signatures, self.targets, self.executables, self.left_out)
+        sides = (self.functions, self.signatures, self.targets, self.executables)
         return not (self.package or any(changed) or any(s.gained or s.lost for s in sides))
 
 
@@ -123,13 +122,7 @@ def diff(old: PackageFacts, new: PackageFacts) -> Diff:
                 if name in new
             )
         ),
-        left_out=_sides(_left_out(old), _left_out(new)),
     )
-
-
-def _left_out(facts: PackageFacts) -> list[Unit]:
-    """Return the units that failed when a package was built."""
-    return [Unit(unit.function, unit.signature, unit.target) for unit in facts.left_out.units]
 
 
 _Described = tuple[Unit, dict[str, Any]]

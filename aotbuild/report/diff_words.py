@@ -28,7 +28,6 @@ def diff_document(found: Diff, old: PackageFacts, new: PackageFacts) -> dict[str
         "executables": _part(
             found.executables, found.executables_changed, ("function", "signature", "target")
         ),
-        "left_out": asdict(found.left_out),
     }
 
 
@@ -40,7 +39,6 @@ def diff_lines(found: Diff) -> Iterator[str]:
     yield from _side_lines("target", found.targets)
     yield from _side_lines("signature", found.signatures)
     yield from _side_lines("executable", found.executables)
-    yield from _side_lines("left out:", found.left_out)
     for change in found.functions_changed:
         for field in change.fields:
             yield f"~ function {shown(change.what.function)}: {_field_text(field)}"

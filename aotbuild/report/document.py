@@ -7,7 +7,6 @@ from typing import Any
 from aotbuild.format.about import About
 from aotbuild.format.index import FORMAT, SOURCES
 from aotbuild.format.layout import HEADER_KEY, STAGES
-from aotbuild.format.left_out import LeftOut
 from aotbuild.format.padding import Padding
 from aotbuild.format.portable import window_of
 from aotbuild.format.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
@@ -46,7 +45,6 @@ def package_document(facts: PackageFacts) -> dict[str, Any]:
     return {
         **place_document(facts),
         "stages": _stages(facts),
-        "left_out": [_left_out(unit) for unit in facts.left_out.units],
         "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
@@ -80,7 +78,6 @@ def totals(facts: PackageFacts) -> dict[str, Any]:
         "functions": len(facts.functions),
         "signatures": facts.signature_count,
         "executables": len(records),
-        "left_out": facts.left_out.count,
         "targets": targets(facts),
         "blobs": len(blobs),
         "constants": len(constants(facts)),
@@ -244,11 +241,6 @@ def _executable(record: Record) -> dict[str, Any]:
         "provenance": plain(record.provenance),
         "stages": {name: _blob(kept[name]) for name in STAGES if name in kept},
     }
-
-
-def _left_out(unit: LeftOut) -> dict[str, Any]:
-    """Return a unit that failed when the package was built; `key` only to find it by a call."""
-    return {name: value for name, value in vars(unit).items() if name != "key"}
 
 
 def _stages(facts: PackageFacts) -> dict[str, Any] | None:

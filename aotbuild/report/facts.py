@@ -16,7 +16,6 @@ from aotbuild.errors import UnknownFunction
 from aotbuild.format.about import About, argument_names, result_names
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.layout import STAGES, packaged_blobs
-from aotbuild.format.left_out import AllLeftOut, read_left_out
 from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
@@ -142,17 +141,6 @@ class PackageFacts:
         """The stages kept of any executable, in the order of a compilation."""
         kept = {name for record in self.records for name, _ in record.stages}
         return [name for name in STAGES if name in kept]
-
-    @property
-    def left_out(self) -> AllLeftOut:
-        """The units that failed when the package was built; nothing if the header is malformed."""
-        try:
-            found = read_left_out(self.header)
-        except ValueError:  # `aotbuild verify` says so
-            return AllLeftOut()
-        if self.only is None:
-            return found
-        return AllLeftOut(tuple(unit for unit in found.units if unit.function == self.only))
 
     @property
     def signature_count(self) -> int:

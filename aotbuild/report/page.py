@@ -25,10 +25,8 @@ from aotbuild.report.facts import (
     total_size,
 )
 from aotbuild.report.text import (
-    LEFT_OUT_HEADERS,
     avals_text,
     coverage_rows,
-    left_out_rows,
     setting_rows,
 )
 from aotbuild.report.words import (
@@ -68,7 +66,6 @@ def page_html(facts: PackageFacts) -> str:
         most_avals=_MOST_AVALS,
         constants=list(constants(facts)),
         tables=[
-            ("Left out: units that failed in the build", LEFT_OUT_HEADERS, left_out_rows(facts)),
             ("Toolchain and settings", ("setting", "value"), setting_rows(facts)),
         ],
         style=style,

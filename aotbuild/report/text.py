@@ -9,7 +9,6 @@ from typing import Any
 
 from aotbuild.format.index import COMPANIONS
 from aotbuild.format.layout import HEADER_KEY, PART
-from aotbuild.format.left_out import LeftOut
 from aotbuild.format.record import Record
 from aotbuild.report.document import call_text, needs, pad_text
 from aotbuild.report.facts import (
@@ -43,8 +42,6 @@ EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "
 _SHORT = 6
 # Above this many signatures a matrix does not fit a screen, so the table shows fractions.
 _MANY = 40
-# Characters of a reason why a unit was left out; the JSON document has all of it.
-_MOST_REASON = 300
 
 
 def title_lines(facts: PackageFacts, today: date) -> list[str]:
@@ -67,7 +64,6 @@ def title_lines(facts: PackageFacts, today: date) -> list[str]:
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
         *([f"  stages    {_stages(facts)}"] if HEADER_KEY in header else []),
-        *([f"  left out  {plural(count, 'unit')}"] if (count := facts.left_out.count) else []),
         *_window_lines(facts, today),
         *_parts(header),
     ]
@@ -249,29 +245,6 @@ def _joined(avals: Sequence[str]) -> str:
     # The first arguments are usually weights, the last ones data.
     rest = len(avals) - _SHORT + 1
     return ", ".join((*avals[:3], f"… {rest} more …", *avals[3 - _SHORT + 1 :]))
-
-
-LEFT_OUT_HEADERS = ("signature", "target", "stage", "reason")
-
-
-def left_out_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
-    """Return a row for each unit that failed when the package was built."""
-    found = facts.left_out
-    several = len({unit.jaxlib for unit in found.units if unit.jaxlib}) > 1
-    rows = [
-        (
-            shown(unit.signature),
-            shown(_with_jaxlib(unit) if several else unit.target),
-            shown(unit.stage),
-            shown(" ".join(unit.reason.split()), limit=_MOST_REASON),
-        )
-        for unit in found.units
-    ]
-    return [*rows, *([(f"and {found.more} more", "", "", "")] if found.more else [])]
-
-
-def _with_jaxlib(unit: LeftOut) -> str:
-    return f"{unit.target} with jaxlib {unit.jaxlib}" if unit.jaxlib else unit.target
 
 
 CHOICE_HEADERS = ("executable", "target", "tuned", "instructions")

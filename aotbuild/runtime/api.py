@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
+from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.package import check_policy, fallback_policy
@@ -128,11 +128,6 @@ def _resolve(
         if fallback_policy(fallback) != "jit":
             raise
         reason: AotbuildError = err
-    except UnknownFunction as err:
-        # A build that left a function out counts on the fallback.
-        if not err.left_out or library._package.fallback_policy != "jit":
-            raise
-        reason = err
     from aotbuild.runtime.log import log
 
     names = {"package": str(library._package.asked), "function": name}

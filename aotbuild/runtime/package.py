@@ -18,7 +18,6 @@ from aotbuild.runtime.source import Source, open_index
 from aotbuild.runtime.stats import Stats
 
 if TYPE_CHECKING:
-    from aotbuild.format.left_out import AllLeftOut
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.devices import DeviceSet
@@ -159,21 +158,10 @@ class Package:
         from difflib import get_close_matches
 
         functions = tuple(sorted(function.name for function in self.index.functions()))
-        failed = left_out(self.index).lines(name)
         is_text = isinstance(name, str)  # a list of names is a likely mistake
-        close = get_close_matches(name, functions, 1) if is_text and not failed else []
+        close = get_close_matches(name, functions, 1) if is_text else []
         hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise UnknownFunction(self.name, name, functions, hint, failed)
-
-
-def left_out(index: Index) -> AllLeftOut:
-    """Return what failed when a package was built; nothing if the header is malformed."""
-    from aotbuild.format.left_out import AllLeftOut, read_left_out
-
-    try:
-        return read_left_out(index.header)
-    except ValueError:  # the error at hand matters more, and `aotbuild verify` finds this one
-        return AllLeftOut()
+        raise UnknownFunction(self.name, name, functions, hint)
 
 
 def fallback_policy(default: str | None) -> str:

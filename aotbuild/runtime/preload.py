@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, NoExecutable
-from aotbuild.format.left_out import WORDS
 from aotbuild.format.record import Record
-from aotbuild.runtime.package import Package, left_out
+from aotbuild.runtime.package import Package
 from aotbuild.runtime.select import Verdict, select
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def preload(
     devices = devices or backend.default_devices()
     best = [verdicts for name in names for verdicts in _by_signature(package, devices, name)]
     if required:
-        _require(package, names, [verdicts for verdicts in best if not verdicts[0].fits])
+        _require(package, [verdicts for verdicts in best if not verdicts[0].fits])
     records = [verdicts[0].record for verdicts in best if verdicts[0].fits]
     # Records of the same bytes load them once: they go to one thread, one after the other.
     groups: dict[str, list[Record]] = {}
@@ -75,16 +74,9 @@ def _by_signature(package: Package, devices: DeviceSet, name: str) -> Iterator[t
     yield from map(tuple, native or groups.values())
 
 
-def _require(
-    package: Package, names: Sequence[str], refused: Sequence[tuple[Verdict, ...]]
-) -> None:
-    """Raise NoExecutable if signatures have no executable here, or failed at build."""
+def _require(package: Package, refused: Sequence[tuple[Verdict, ...]]) -> None:
+    """Raise NoExecutable if signatures have no executable here."""
     lines = [str(verdict) for verdicts in refused for verdict in verdicts]
-    lines += [
-        f"{unit.signature} {unit.target} {WORDS}: {unit.summary}"
-        for unit in left_out(package.index).units
-        if unit.function in names
-    ]
     if lines:
         summary = f"{len(lines)} executables are missing here"
         trace = [*lines, *package.absent]

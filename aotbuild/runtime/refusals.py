@@ -9,7 +9,7 @@ from aotbuild.errors import InvalidArgument, NoExecutable, SignatureMismatch
 from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.mismatch import signature_mismatch
-from aotbuild.runtime.package import Package, left_out
+from aotbuild.runtime.package import Package
 from aotbuild.runtime.select import Verdict, refusal_trace
 from aotbuild.runtime.trees import leaf_steps
 
@@ -23,7 +23,6 @@ _REFUSED_REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
 )
-_FAILED_REMEDY = "Mend what failed and build again, or set AOTBUILD_FALLBACK=jit."
 
 
 class Refusals:
@@ -36,21 +35,15 @@ class Refusals:
 
     def no_signature(self, call: Call, host: Host) -> SignatureMismatch:
         """Return the error of a call whose signature has no records."""
-        name, index = self._function.name, self._package.index
-        lines = left_out(index).of_call(name, call.signature.key()).lines(name)
-        if lines:
-            summary = "this signature is in the manifest, but failed"
-            return SignatureMismatch(name, summary, lines, _FAILED_REMEDY)
         known = self._mismatch(call, host)
-        trace = [*known.trace, *left_out(index).lines(name), *self._package.absent]
-        return SignatureMismatch(name, known.summary, trace, known.remedy)
+        trace = [*known.trace, *self._package.absent]
+        return SignatureMismatch(self._function.name, known.summary, trace, known.remedy)
 
     def all_refused(self, verdicts: Sequence[Verdict], host: Host) -> NoExecutable:
         """Return the error of a call whose records are all refused by this host."""
-        name, trace = self._function.name, refusal_trace(verdicts, host)
-        labels = {verdict.record.provenance.get("label") for verdict in verdicts}
-        trace += [*left_out(self._package.index).lines(name, labels), *self._package.absent]
-        return NoExecutable(name, "no executable may run here", trace, _REFUSED_REMEDY)
+        trace = [*refusal_trace(verdicts, host), *self._package.absent]
+        summary = "no executable may run here"
+        return NoExecutable(self._function.name, summary, trace, _REFUSED_REMEDY)
 
     def placed_elsewhere(self, error: InvalidArgument) -> NoExecutable:
         """Return the error of a call that a fallback may serve where its arguments are."""

@@ -13,7 +13,6 @@ from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import BESIDE, HEADER_KEY, companions_of, packaged_blobs
-from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Blob, Record
 from aotbuild.runtime.source import Source, index_place, read_blob, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
@@ -111,11 +110,10 @@ def _read_all(index: Index, problems: list[str]) -> list[Record]:
     read = len(functions) + len(records)
     if not problems and read != index.row_count:
         problems.append(f"expected {index.row_count} objects, found {read} that a lookup finds")
-    for read_part in (companions_of, read_left_out):
-        try:
-            read_part(index.header)
-        except ValueError as err:
-            problems.append(str(err))
+    try:
+        companions_of(index.header)
+    except ValueError as err:
+        problems.append(str(err))
     return records
 
 

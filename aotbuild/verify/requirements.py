@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.format.index import INDEX_NAME
-from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Record
 from aotbuild.format.target import ON_LINUX
 from aotbuild.runtime.distribution import find_owner
@@ -70,9 +69,9 @@ def _problems(
             known.setdefault(canonicalize_name(requirement.name), []).append(requirement)
     native = {r.requires.jaxlib for r in records if not r.target.is_portable}
     needed = sorted(version for version in native if version is not None)
-    yield from _version_problems("jaxlib", known, needed, _stated(header, "jaxlib"), header)
+    yield from _version_problems("jaxlib", known, needed, _stated(header, "jaxlib"))
     if "jax" in known:
-        yield from _version_problems("jax", known, [], _stated(header, "jax"), header)
+        yield from _version_problems("jax", known, [], _stated(header, "jax"))
     portable = any(record.target.is_portable for record in records)
     for name in ("aotbuild", *(("flatbuffers", "jaxlib") if portable else ())):
         if name not in known:
@@ -84,7 +83,6 @@ def _version_problems(
     known: Mapping[str, Sequence[Requirement]],
     needed: Sequence[str],
     stated: Sequence[str],
-    header: Mapping[str, object],
 ) -> Iterator[str]:
     """Yield how the lines of a library refuse a version that is needed, or allow another one.
 
@@ -98,7 +96,7 @@ def _version_problems(
     allowed = SpecifierSet(",".join(str(line.specifier) for line in lines))
     has_url = any(line.url for line in lines)  # which may be of any version
     try:
-        every = sorted(map(Version, {*needed, *stated, *_left_out(header)}))
+        every = sorted(map(Version, {*needed, *stated}))
         refused = [
             version
             for version in needed or (stated if lines else ())
@@ -131,15 +129,6 @@ def _other(allowed: SpecifierSet, versions: Sequence[object], *, is_native: bool
 def _stated(header: Mapping[str, object], name: str) -> list[str]:
     """Return the versions of jax or jaxlib that the header of an index names."""
     return [version for version in str(header.get(name, "")).split(", ") if version]
-
-
-def _left_out(header: Mapping[str, object]) -> list[str]:
-    """Return the versions of units that failed: the requirements were planned with them."""
-    try:
-        units = read_left_out(header).units
-    except ValueError:  # the check of the index says so
-        return []
-    return [unit.jaxlib for unit in units if unit.jaxlib is not None]
 
 
 def _owner(folder: Path) -> metadata.Distribution | None:

@@ -12,7 +12,6 @@ from aotbuild.build.assemble import join_functions
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.golden import Tolerance, default_tolerance, near, numpy_dtype, widened
 from aotbuild.format.index import SOURCES
-from aotbuild.format.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_to_json
 from aotbuild.format.signature import Function
@@ -51,7 +50,7 @@ def join(builds: Sequence[Built], fallback: str | None = None) -> tuple[NewFolde
     `fallback` replaces that of the headers.
     """
     records, problems = unite([built.records for built in builds])
-    header, contradictions = _joined_header(builds, records, fallback)
+    header, contradictions = _joined_header(builds, fallback)
     functions, unlike = _joined_functions(builds)
     problems = [*unlike, *contradictions, *problems, *_other_outputs(builds)]
     return NewFolder(header, functions, records, builds), problems
@@ -92,18 +91,14 @@ def _jax_of(record: Record) -> Version:
 
 
 def _joined_header(
-    builds: Sequence[Built], records: Sequence[Record], fallback: str | None
+    builds: Sequence[Built], fallback: str | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the joined header, and the contradictions between the headers.
-
-    What a build left out is present if one of `records`, all that there are now, is of it.
-    """
+    """Return the joined header, and the contradictions between the headers."""
     chosen = {} if fallback is None else {_FALLBACK: fallback}
     headers: list[Mapping[str, Any]] = [{**built.header, **chosen} for built in builds]
-    joined = left_out_header(join_left_out(map(read_left_out, headers), records))
-    joined |= join_sources(headers)
+    joined = dict(join_sources(headers))
     problems = []
-    for key in sorted({key for header in headers for key in header} - {LEFT_OUT, SOURCES}):
+    for key in sorted({key for header in headers for key in header} - {SOURCES}):
         values = [header[key] for header in headers if key in header]
         if key in _VERSIONS:
             joined[key] = _join_versions(map(str, values))

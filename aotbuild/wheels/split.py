@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from aotbuild.errors import WheelRefused
 from aotbuild.format.index import COMPANIONS, FOLDER_NAME
 from aotbuild.format.layout import ENTRY_POINTS, PART, SPLIT, part_package
-from aotbuild.format.left_out import LEFT_OUT, AllLeftOut, left_out_header, read_left_out
 from aotbuild.format.record import Record
 from aotbuild.format.target import HOST, PORTABLE
 from aotbuild.platforms.base import known_names
@@ -81,7 +79,7 @@ def _companion(opened: OpenedWheel, companion: Companion) -> NewWheel:
         opened.name.version,
         opened.name.tag,
     )
-    header = {**_header_for(opened, part), SPLIT: opened.digest, PART: part}
+    header = {**opened.built.header, SPLIT: opened.digest, PART: part}
     return NewWheel(
         name=name,
         info=f"{name.distribution}-{name.version.partition('-')[0]}.dist-info",
@@ -95,11 +93,3 @@ def _companion(opened: OpenedWheel, companion: Companion) -> NewWheel:
             "entry_points.txt": f"[{ENTRY_POINTS}]\n{package} = {home}\n".encode(),
         },
     )
-
-
-def _header_for(opened: OpenedWheel, family: str) -> dict[str, Any]:
-    """Return the header of a companion, which names only units of its family as left out."""
-    found = read_left_out(opened.built.header)
-    units = tuple(u for u in found.units if u.target.partition(":")[0] == family)
-    rest = {key: value for key, value in opened.built.header.items() if key != LEFT_OUT}
-    return {**rest, **left_out_header(AllLeftOut(units, found.more))}

@@ -120,7 +120,7 @@ def test_the_document(folder: Path) -> None:
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
         "distribution", "digest", "sources", "portable", "totals",
-        "stages", "left_out", "coverage", "functions", "constants",
+        "stages", "coverage", "functions", "constants",
     ]  # fmt: skip
     assert (document["version"], document["error"]) == (1, None)
     assert document["totals"]["blob_size"] == 2 * len(DATA) + len(WEIGHTS)

@@ -30,11 +30,10 @@ def index() -> Seeds:
     yield "rich", index_fuzz.INDEX
     yield "other", index_fuzz.OTHER
     yield "empty", index_fuzz.with_fresh_digests([])
-    digest, unit = "0" * 64, {"function": "f", "signature": "f", "target": "cpu:x86-64-v3:1"}
+    digest = "0" * 64
     header = {
         **index_fuzz.HEADER,
         "companions": {"cuda": "p-cuda"},
-        "left_out": {"units": [{**unit, "stage": "trace", "reason": "no"}], "more": 1},
         "sources": {"files": {"aot.yaml": digest}, "import_root": ".", "manifest": "aot.yaml"},
     }
     yield "header", index_fuzz.with_fresh_digests([], header)

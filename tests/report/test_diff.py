@@ -7,7 +7,6 @@ from typing import Any
 
 from support.reports import ANALYSIS, HEADER, facts_of, make_function, make_record
 
-from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.report.diff import Diff, Unit, diff
@@ -36,13 +35,6 @@ def test_nothing(tmp_path: Path) -> None:
     found = compare(tmp_path, OLD)
     assert found.is_empty
     assert (list(diff_lines(found)), cost_rows(found)) == ([], [])
-
-
-def test_what_was_left_out(tmp_path: Path) -> None:
-    unit = LeftOut("f", "f(batch=8)", V4, "trace", "no", "0.10.2")
-    found = compare(tmp_path, OLD, **left_out_header(AllLeftOut((unit,))))
-    assert lines(found) == [f"+ left out: f(batch=8) for {V4}"]
-    assert not found.is_empty
 
 
 def test_functions(tmp_path: Path) -> None:
@@ -114,7 +106,6 @@ def test_the_document(tmp_path: Path) -> None:
     document = diff_document(diff(old, new), old, new)
     assert list(document) == [
         "old", "new", "different", "package", "functions", "signatures", "targets", "executables",
-        "left_out",
     ]  # fmt: skip
     assert document["different"] is True
     assert document["old"]["totals"]["executables"] == 1

@@ -29,7 +29,6 @@ from support.wheel_files import (
 import aotbuild
 from aotbuild.build.requirements import pins
 from aotbuild.errors import NoExecutable, WheelRefused
-from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.record import Golden, Record
 from aotbuild.format.tensors import write_tensors
@@ -404,39 +403,3 @@ def _record(files: wheels.Files, info: str) -> bytes:
 def _with_blob(built: Built, data: bytes) -> Built:
     blob = make_blob(data, built.record.blob.kind)
     return Built(built.function, replace(built.record, blob=blob), {blob.path: data})
-
-
-class TestLeftOut:
-    """Units that failed when a wheel was built, and that another wheel may have."""
-
-    def put(self, path: Path, built: list[Built], *failed: LeftOut) -> Path:
-        header = {"package": "demo", "jaxlib": jaxlib.__version__, "fallback": "none"}
-        return put(path, built, header={**header, **left_out_header(AllLeftOut(failed))})
-
-    def test_what_another_wheel_has_is_there(
-        self, native: Built, exported: Built, tmp_path: Path
-    ) -> None:
-        native = with_provenance(native, label="double()")
-        arm = for_target(native, "cpu:aarch64:1")
-        here = LeftOut("double", "double()", str(native.record.target), "compile", "crashed")
-        unit = replace(here, jaxlib=native.record.requires.jaxlib)
-        lost = replace(unit, signature="double(k=3)", reason="too large")
-        a = self.put(tmp_path / X86, [native, exported], lost)
-        b = self.put(tmp_path / ARM, [arm, exported], unit, lost)
-        merged = merge_wheels([a, b], tmp_path / "out")
-        assert read_left_out(open_index(WheelSource(merged)).header).units == (lost,)
-        assert verify(str(merged), Options(load=False)).passed
-
-    def test_a_function_of_which_all_units_failed_in_one_wheel(
-        self, native: Built, exported: Built, tmp_path: Path
-    ) -> None:
-        other = with_provenance(build("triple", lambda x: x * 3, {"x": X}), label="triple()")
-        arm = for_target(native, "cpu:aarch64:1")
-        failed = LeftOut("triple", "triple()", "cpu:aarch64:1", "trace", "no", "0.10.2")
-        a = self.put(tmp_path / X86, [native, exported, other])
-        b = self.put(tmp_path / ARM, [arm, exported], failed)
-        for order in ([a, b], [b, a]):
-            merged = merge_wheels(order, tmp_path / f"out{order.index(a)}")
-            index = open_index(WheelSource(merged))
-            assert sorted(function.name for function in index.functions()) == ["double", "triple"]
-            assert read_left_out(index.header).units == (failed,)

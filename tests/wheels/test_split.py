@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 import numpy as np
 import pytest
 from attacks import wheels
@@ -22,7 +21,6 @@ from support.reports import make_blob
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
 from aotbuild.errors import WheelRefused
-from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.format.record import Golden
 from aotbuild.format.record_json import record_to_json
 from aotbuild.runtime.source import open_index
@@ -327,16 +325,3 @@ def test_installed_by_pip(built: list[Built], tmp_path: Path) -> None:
         [python, "-m", "pip", "check"], capture_output=True, text=True, cwd=tmp_path
     )
     assert "demo" not in shown.stdout, "what pip finds missing or in conflict"
-
-
-def test_what_was_left_out_goes_with_its_family(built: list[Built], tmp_path: Path) -> None:
-    units = tuple(
-        LeftOut("double", "double(k=3)", target, "compile", "no", "0.10.2")
-        for target in ("cpu:x86-64-v3:1", "cuda:h100-sxm:1")
-    )
-    found = left_out_header(AllLeftOut(units))
-    header = {"package": "demo", "fallback": "none", "jaxlib": jaxlib.__version__, **found}
-    wheel = put_wheel(tmp_path / BASE, everywhere(built), header=header)
-    wheels = split(wheel, tmp_path / "out")
-    stated = {w.name: read_left_out(open_index(WheelSource(w)).header).units for w in wheels}
-    assert stated == {BASE: units, CUDA: (units[1],), TPU: ()}
