@@ -55,7 +55,7 @@ def _targets(units: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield a line for each target: its functions and the sizes of their executables."""
     for target, found in groupby(sorted(units, key=_target), key=_target):
         sizes = (f"{unit['function']} {unit['size'] / 1e6:.1f} MB" for unit in found)
-        yield f"  {target:<18}{', '.join(sizes)}"
+        yield f"  {target:<20}{', '.join(sizes)}"
 
 
 def _target(unit: Mapping[str, Any]) -> str:

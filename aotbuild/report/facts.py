@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from aotbuild.errors import UnknownFunction
+from aotbuild.errors import InvalidIndex, UnknownFunction
 from aotbuild.format.about import About, argument_names, result_names
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.layout import STAGES, packaged_blobs
@@ -200,8 +200,13 @@ def _signature(
 ) -> SignatureFacts:
     ordered = tuple(sorted(records, key=_record_order))
     tree, out_tree = ordered[0].signature.tree, ordered[0].calling.out_tree
-    names = argument_names(about, function.dynamic, tree)
-    results = result_names(about, out_tree, tree, function.wrap)
+    try:
+        names = argument_names(about, function.dynamic, tree)
+        results = result_names(about, out_tree, tree, function.wrap)
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as err:
+        # The schema of a record says nothing of its trees, which a call compares as a whole.
+        found = f"{type(err).__name__}: {err}"
+        raise InvalidIndex(f"{ordered[0]}: trees", "trees with children", found) from err
     # A key of a dict may be any text.
     named = tuple(map(shown, names)), tuple(map(shown, results))
     return SignatureFacts(label, key, ordered, *named)
