@@ -205,8 +205,8 @@ def _signature(
         results = result_names(about, out_tree, tree, function.wrap)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as err:
         # The schema of a record says nothing of its trees, which a call compares as a whole.
-        found = f"{type(err).__name__}: {err}"
-        raise InvalidIndex(f"{ordered[0]}: trees", "trees with children", found) from err
+        place, found = f"{ordered[0]}: trees", f"{type(err).__name__}: {err}"
+        raise InvalidIndex(place, "trees with children", found) from err
     # A key of a dict may be any text.
     named = tuple(map(shown, names)), tuple(map(shown, results))
     return SignatureFacts(label, key, ordered, *named)
