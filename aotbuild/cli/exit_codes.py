@@ -42,7 +42,6 @@ _EXTRA = frozenset(
         "pydantic",
         "pydantic_core",
         "rich",
-        "tomlkit",
         "yaml",
     }
 )

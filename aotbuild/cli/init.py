@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import UsageError, argument, command, existing_folder, flag
+from aotbuild.cli.command import argument, command, existing_folder, flag
 from aotbuild.cli.output import Output
 from aotbuild.report.words import plural
 
@@ -15,11 +14,10 @@ if TYPE_CHECKING:
 
 # How many jits without a name are listed; the JSON document has all.
 _SHOWN = 20
-_HEADERS = ("function", "call", "jit", "todo")
 
 
 @command(
-    "Write a manifest from your source, and prepare pyproject.toml.",
+    "Write a manifest with TODOs for what is under jit.",
     argument("modules", nargs="+", metavar="MODULE[:FUNCTION]"),
     argument(
         "--root",
@@ -28,55 +26,30 @@ _HEADERS = ("function", "call", "jit", "todo")
         metavar="DIR",
         help="The project's folder, with pyproject.toml. Default: the current folder.",
     ),
-    flag("--yes", help="Write without asking."),
     flag("--dry-run", help="Write nothing."),
 )
-def init(output: Output, modules: list[str], root: Path, yes: bool, dry_run: bool) -> None:
-    """Write aot.yaml with the jitted functions of each MODULE, and prepare pyproject.toml.
+def init(output: Output, modules: list[str], root: Path, dry_run: bool) -> None:
+    """Write aot.yaml with the jitted functions of each MODULE.
 
-    Of a package, all modules are read. Nothing is imported: TODO stands where the source does not
-    say enough, and `aotbuild record` fills it from the calls of a program. The changes are shown
-    first; without --yes or a terminal, nothing is written.
+    Of a package, all modules are read. Nothing is imported: TODO stands for each spec, dim and
+    static value, and `aotbuild record` fills it from the calls of a program. Files that exist stay
+    as they are: what they lack is printed.
     """
     from aotbuild.record.files import write_changes
     from aotbuild.record.init import prepare_project
 
-    if yes and dry_run:
-        msg = "--yes writes, and --dry-run does not; leave one out"
-        raise UsageError(msg)
     found = prepare_project(root, modules)
-    output.document.update(_document(found))
-    _print(output, found)
-    written: list[str] = []
-    if not dry_run and (yes or (not output.as_json and _agreed(found))):
-        written = [path.name for path in write_changes(found.changes)]
-    output.document["written"] = written
-    for line in _ending(found, written):
-        output.text(line)
-
-
-def _agreed(found: Preparation) -> bool:
-    """Ask whether the changes are to be written; nobody can say so without a terminal."""
-    names = ", ".join(change.path.name for change in found.changes if change.is_change)
-    if not (names and sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    return input(f"\nWrite {names}? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _print(output: Output, found: Preparation) -> None:
-    rows = [
-        (each.name, each.function.call, each.function.jit or "none", str(each.todos or "-"))
-        for each in found.entries
-    ]
+    written = [] if dry_run else [path.name for path in write_changes(found.changes)]
+    output.document.update(_document(found), written=written)
+    rows = [(e.name, e.function.call, e.function.jit or "none") for e in found.entries]
     if rows:
-        output.table(_HEADERS, rows)
-    changes = [change.difference for change in found.changes if change.is_change]
-    if found.entries and not found.changes[0].is_change:
-        lines = "\n".join(line for entry in found.entries for line in entry.lines)
-        changes.insert(0, f"{found.manifest} exists. Add this to its functions:\n\n{lines}")
-    notes = [f"note: {note}" for note in found.pyproject.notes]
-    for text in (*_left_out(found), *notes, *changes):
+        output.table(("function", "call", "jit"), rows)
+    texts = [*_left_out(found), *_to_add(found)]
+    if dry_run:
+        texts += [f"{change.path.name}:\n\n{change.after}" for change in found.changes[:1]]
+    for text in texts:
         output.text(f"\n{text}")
+    output.text("\n".join(["", *_ending(found, written)]))
 
 
 def _left_out(found: Preparation) -> list[str]:
@@ -91,22 +64,32 @@ def _left_out(found: Preparation) -> list[str]:
     return parts
 
 
+def _to_add(found: Preparation) -> list[str]:
+    """Return what the files that exist lack."""
+    new = {change.path.name for change in found.changes}
+    parts = []
+    if found.entries and Path(found.manifest).name not in new:
+        lines = "\n".join(line for entry in found.entries for line in entry.lines)
+        parts.append(f"{found.manifest} exists. Add this to its functions:\n\n{lines}")
+    if found.tables and "pyproject.toml" not in new:
+        parts.append(
+            f"The build hook works with hatchling. pyproject.toml needs:\n\n{found.tables}\n"
+            "Without it, `aotbuild build` compiles into a folder all the same."
+        )
+    return parts
+
+
 def _ending(found: Preparation, written: list[str]) -> list[str]:
     """Return what was done, and what to do next."""
-    if not any(change.is_change for change in found.changes):
-        return ["", "nothing to write"]
     if not written:
-        return ["", "nothing was written; --yes writes it"]
+        return ["nothing was written"]
     other = "" if found.manifest == "aot.yaml" else f" {found.manifest} --root ."
     steps = [f"aotbuild plan{other}", "pip wheel . --no-deps -w dist"]
-    if not found.pyproject.is_hatchling:  # pip would make a wheel without executables
-        steps[1] = f"aotbuild build{other}"
-    todos = sum(entry.todos for entry in found.entries)
-    if todos:
+    if todos := sum(entry.todos for entry in found.entries):
         fill = f"replace {plural(todos, 'TODO')} in {found.manifest}, or run your program under "
         steps = [f"{fill}`aotbuild record`", *steps]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
-    return ["", f"wrote {', '.join(written)}. Next:", *numbered]
+    return [f"wrote {', '.join(written)}. Next:", *numbered]
 
 
 def _document(found: Preparation) -> dict[str, Any]:
@@ -127,10 +110,5 @@ def _document(found: Preparation) -> dict[str, Any]:
         ],
         "known": list(found.known),
         "unnamed": [{"file": file, **vars(each)} for file, each in found.unnamed],
-        "notes": list(found.pyproject.notes),
-        "changes": [
-            {"file": change.path.name, "diff": change.difference}
-            for change in found.changes
-            if change.is_change
-        ],
+        "tables": found.tables,
     }

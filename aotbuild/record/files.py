@@ -1,8 +1,7 @@
-"""Files of a project that are changed: shown as a difference first, and written whole."""
+"""Files of a project that are written whole, or not at all."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,29 +16,16 @@ SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file and its new text; `before` is the text that it was made from, None for a new file.
-
-    `about` is said of a file that nobody needs to read, in place of the difference.
-    """
+    """A file and its new text; `before` is the text that it was made from, None for a new file."""
 
     path: Path
     before: str | None
     after: str
-    about: str = ""
 
     @property
     def is_change(self) -> bool:
         """Whether there is anything to write."""
         return self.before != self.after
-
-    @property
-    def difference(self) -> str:
-        """The unified difference, or what is said in its place."""
-        if self.about:
-            return f"{self.path.name}: {self.about}"
-        old = "/dev/null" if self.before is None else self.path.name
-        lines = ((self.before or "").splitlines(), self.after.splitlines())
-        return "\n".join(difflib.unified_diff(*lines, old, self.path.name, lineterm=""))
 
 
 def schema_changes(folder: Path) -> list[FileChange]:
@@ -47,7 +33,7 @@ def schema_changes(folder: Path) -> list[FileChange]:
     path = folder / SCHEMA_FILE
     if path.exists():
         return []
-    return [FileChange(path, None, schema_text(), "new; editors check aot.yaml by it")]
+    return [FileChange(path, None, schema_text())]
 
 
 def read_text(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What `aotbuild init` writes: the manifest of a project's functions, and its pyproject.toml."""
+"""What `aotbuild init` writes: a manifest of a project's functions, and a first pyproject.toml."""
 
 from __future__ import annotations
 
@@ -10,15 +10,41 @@ from typing import Any
 
 from aotbuild.errors import ProjectError
 from aotbuild.format.index import FOLDER_NAME
+from aotbuild.format.toml_text import read_toml
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.record.files import SCHEMA_LINE, FileChange, read_text, schema_changes
-from aotbuild.record.pyproject import PYPROJECT, Package, Prepared, manifest_of, prepare
-from aotbuild.record.source import TODO, FoundFunction, Module, Unnamed
+from aotbuild.record.source import FoundFunction, Module, Unnamed
+from aotbuild.record.specs import TODO
 from aotbuild.record.yaml_text import UNKNOWN, flow
 
+PYPROJECT = "pyproject.toml"
+_MANIFEST = "aot.yaml"
+_TABLES = """\
+[build-system]
+requires = ["hatchling>=1.29", "aotbuild[build]"]
+build-backend = "hatch_aotbuild.backend"
+
+[project]
+name = "{name}"
+version = "0.1.0"
+dynamic = ["dependencies"]
+
+[tool.hatch.metadata.hooks.aotbuild]
+dependencies = []  # your package's own; what the executables require is added
+
+[tool.hatch.build.targets.wheel.hooks.aotbuild]
+manifest = "{manifest}"
+
+[tool.uv]  # uv builds again if one of these changes
+cache-keys = [
+    {{ file = "pyproject.toml" }},
+    {{ file = "{manifest}" }},
+    {{ file = "{folder}/**/*.py" }},
+]
+"""
 _ROOTS = (".", "src")
 _SKIPPED = {"__pycache__", "tests", "__main__", FOLDER_NAME}
 _GIVE = "Give an import name, such as mypkg.model, and the project's folder with --root."
@@ -36,7 +62,7 @@ class Drafted:
     @property
     def todos(self) -> int:
         """The number of places that a person has to fill in."""
-        return sum(line.count(TODO) for line in self.lines if "#" not in line)
+        return sum(line.count(TODO) for line in self.lines)
 
 
 @dataclass(frozen=True)
@@ -49,7 +75,7 @@ class Preparation:
         entries: The functions that the manifest gets.
         known: The names of functions that the manifest has already.
         unnamed: The jits that no manifest can name, each with its file.
-        pyproject: The prepared pyproject.toml.
+        tables: What pyproject.toml needs; empty if the build hook is there already.
         changes: The files to write.
     """
 
@@ -58,15 +84,15 @@ class Preparation:
     entries: tuple[Drafted, ...]
     known: tuple[str, ...]
     unnamed: tuple[tuple[str, Unnamed], ...]
-    pyproject: Prepared
+    tables: str
     changes: tuple[FileChange, ...]
 
 
 def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     """Read modules of a project, each `module`, `package` or `module:function`; draft both files.
 
-    Nothing is imported or written. An existing manifest stays as it is: the new entries are shown.
-    ProjectError says what is wrong.
+    Nothing is imported or written, and files that exist stay as they are. ProjectError says what is
+    wrong.
     """
     place, package = _package(root, wanted[0])
     found: dict[str, tuple[str, FoundFunction]] = {}
@@ -86,24 +112,38 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
         problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit has a name{listed}"
         remedy = f"Name a function yourself: aotbuild init {wanted[0].partition(':')[0]}:FUNCTION"
         raise ProjectError(wanted[0], problem, remedy)
-    pyproject_text = read_text(root / PYPROJECT)
-    manifest = manifest_of(pyproject_text)
+    pyproject = read_text(root / PYPROJECT)
+    hook = _hook(pyproject or "")
+    manifest = str(hook.get("manifest") or _MANIFEST)
     before = read_text(root / manifest)
     calls = _calls(before or "")
     new = [(file, each) for call, (file, each) in found.items() if call not in calls.values()]
     entries = _drafted(new, [*calls])
-    about = Package(package, place.relative_to(root), manifest)
-    has_setup_py = (root / "setup.py").is_file()
-    pyproject = prepare(pyproject_text, about, has_setup_py=has_setup_py)
-    text = _manifest(package, entries) if before is None else before
-    changes = [FileChange(root / manifest, before, text)]
-    changes += schema_changes((root / manifest).parent) if before is None else []
-    if pyproject.is_hatchling:
-        changes.append(FileChange(root / PYPROJECT, pyproject_text, pyproject.text))
+    changes = []
+    if before is None:
+        changes.append(FileChange(root / manifest, None, _manifest(package, entries)))
+        changes += schema_changes((root / manifest).parent)
+    top = package.partition(".")[0]
+    folder = (place.relative_to(root) / top).as_posix()
+    name = re.sub("_+", "-", top)
+    tables = "" if hook else _TABLES.format(name=name, manifest=manifest, folder=folder)
+    if pyproject is None and not (root / "setup.py").is_file():
+        changes.append(FileChange(root / PYPROJECT, None, tables))
     known = tuple(name for name, call in calls.items() if call in found)
     return Preparation(
-        manifest, package, tuple(entries), known, tuple(unnamed), pyproject, tuple(changes)
+        manifest, package, tuple(entries), known, tuple(unnamed), tables, tuple(changes)
     )
+
+
+def _hook(text: str) -> dict[str, Any]:
+    """Return the table of the build hook in a pyproject.toml; empty if it has none."""
+    try:
+        table: Any = read_toml(text)
+    except ValueError as err:
+        raise ProjectError(PYPROJECT, f"not TOML: {err}", "Correct it first.") from err
+    for name in ("tool", "hatch", "build", "targets", "wheel", "hooks", "aotbuild"):
+        table = table.get(name) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 # --- modules --------------------------------------------------------------------------------------
@@ -227,14 +267,11 @@ def _lines(name: str, function: FoundFunction) -> Iterator[str]:
     yield f"    call: {function.call}"
     if function.args:
         yield "    args:"
-        yield from (f"      - {name}: {spec}" for name, spec in function.args)
+        yield from (f"      - {name}: {TODO}" for name in function.args)
     if function.kwargs:
         yield "    kwargs:"
-        yield from (f"      {name}: {spec}" for name, spec in function.kwargs)
-    if function.dims:
-        yield f"    dims: {flow(dict.fromkeys(function.dims, UNKNOWN))}"
+        yield from (f"      {name}: {TODO}" for name in function.kwargs)
     if function.static:
-        static = {name: values or UNKNOWN for name, values in function.static.items()}
-        yield f"    static: {flow(static)}"
+        yield f"    static: {flow(dict.fromkeys(function.static, UNKNOWN))}"
     if function.donate:
         yield f"    donate: {flow([*function.donate])}"

@@ -1,7 +1,6 @@
 """Jitted functions in the source of a module, found with `ast`. Nothing is imported.
 
-The names of a module are followed through its own imports and assignments. What the source does not
-say of a function is TODO.
+The names of a module are followed through its own imports and assignments.
 """
 
 from __future__ import annotations
@@ -9,14 +8,12 @@ from __future__ import annotations
 import ast
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from keyword import iskeyword
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aotbuild.format.wrap import FILTER_JIT, NNX_JIT
 
-TODO = "TODO"
 JAX_JIT = "jax.jit"
 # What names of jits stand for. Read in jax 0.10.2 and 0.12.0.1, flax 0.12.8, equinox 0.13.8.
 _JITS = {
@@ -25,21 +22,6 @@ _JITS = {
     "equinox.filter_jit": FILTER_JIT,
 }
 _PARTIAL = ("functools.partial", "jax.tree_util.Partial")
-# Names of jaxtyping, and the dtype that jax gives such arrays by default.
-_JAXTYPING = {
-    "Float": "f32",
-    "Int": "i32",
-    "UInt": "u32",
-    "Complex": "c64",
-    "Bool": "bool",
-    "BFloat16": "bf16",
-    **{f"Float{bits}": f"f{bits}" for bits in (16, 32, 64)},
-    **{f"Int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"UInt{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-    **{f"Complex{bits}": f"c{bits}" for bits in (64, 128)},
-}
-# A Python number under a jit is weakly typed.
-_NUMBERS = {"int": "~i32[]", "float": "~f32[]", "complex": "~c64[]", "bool": "bool[]"}
 # Options of a jit that `init` leaves to a person.
 _UNREAD = ("in_shardings", "out_shardings", "compiler_options", "keep_unused")
 _LONGEST_WAY = 5  # how far a name is followed from assignment to assignment
@@ -55,9 +37,9 @@ class FoundFunction:
         call: `module:qualname`.
         line: The line of its `def`, or of the assignment that makes it.
         jit: What it is under, as `jax.jit`; empty for a function without a jit.
-        args: The arguments by position as (name, spec), in order.
+        args: The names of the arguments by position, in order.
         kwargs: Those by name.
-        static: The values of each static argument; None where the source does not say them.
+        static: Those that are static.
         donate: The arguments that are donated.
         notes: What a person has to know to finish its entry.
     """
@@ -65,18 +47,11 @@ class FoundFunction:
     call: str
     line: int
     jit: str
-    args: tuple[tuple[str, str], ...] = ()
-    kwargs: tuple[tuple[str, str], ...] = ()
-    static: dict[str, list[Any] | None] = field(default_factory=dict)
+    args: tuple[str, ...] = ()
+    kwargs: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
     donate: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def dims(self) -> list[str]:
-        """The names of the dims in its specs, in order."""
-        specs = [spec for _, spec in (*self.args, *self.kwargs) if "[" in spec]
-        every = (dim for spec in specs for dim in spec[spec.index("[") + 1 : -1].split(","))
-        return [dim for dim in dict.fromkeys(every) if dim.isidentifier() and dim != TODO]
 
 
 @dataclass(frozen=True)
@@ -174,7 +149,7 @@ class Module:
         definition = node if isinstance(node, FunctionNode) else wrapped
         if not isinstance(definition, FunctionNode | ast.Lambda):
             note = "its parameters are not in this module; write args: and kwargs:"
-            return FoundFunction(call, line, jit.kind, args=(("x", TODO),), notes=(note,))
+            return FoundFunction(call, line, jit.kind, args=("x",), notes=(note,))
         arguments = definition.args
         by_position = [*arguments.posonlyargs, *arguments.args]
         defaults = [None] * (len(by_position) - len(arguments.defaults)) + arguments.defaults
@@ -184,25 +159,19 @@ class Module:
         statics, donate = (self._chosen(jit, kind, order) for kind in ("static", "donate"))
         if "classmethod" in _decorators(definition):
             parameters.pop(order[0], None)
-        static = {
-            name: self._values(parameters[name].annotation, given[name])
-            for name in parameters
-            if name in statics
-        }
-        traced = [name for name in parameters if name not in static and given[name] is None]
-        left = [name for name in parameters if name not in static and name not in traced]
+        traced = [name for name in parameters if name not in statics and given[name] is None]
+        left = [name for name in parameters if name not in statics and name not in traced]
         notes = [f"left at their defaults: {', '.join(left)}"] if left else []
         notes += [f"its jit has {name}=; write it here" for name in _UNREAD if name in jit.options]
-        specs = [(name, self._spec(parameters[name].annotation)) for name in traced]
         return FoundFunction(
             call,
             line,
             jit.kind,
-            tuple(pair for pair in specs if pair[0] in order),
-            tuple(pair for pair in specs if pair[0] not in order),
-            static,
-            tuple(name for name in traced if name in donate and jit.kind != FILTER_JIT),
-            tuple(notes),
+            args=tuple(name for name in traced if name in order),
+            kwargs=tuple(name for name in traced if name not in order),
+            static=tuple(name for name in parameters if name in statics),
+            donate=tuple(name for name in traced if name in donate and jit.kind != FILTER_JIT),
+            notes=tuple(notes),
         )
 
     def _chosen(self, jit: _Jit, kind: str, order: Sequence[str]) -> set[str]:
@@ -216,37 +185,6 @@ class Module:
                 elif isinstance(each, int) and -len(order) <= each < len(order):
                     found.add(order[each])
         return found
-
-    def _values(self, annotation: ast.expr | None, default: ast.expr | None) -> list[Any] | None:
-        """Return the values of a static argument: those of a `Literal` or `bool`, its default."""
-        if isinstance(annotation, ast.Subscript) and _last(annotation.value) == "Literal":
-            value = self._literal(annotation.slice)
-            return [*value] if isinstance(value, tuple) else [value]
-        if isinstance(annotation, ast.Name) and annotation.id == "bool":
-            return [False, True]
-        value = self._literal(default)
-        is_plain = default is not None and isinstance(value, bool | int | float | str)
-        return [value] if is_plain else None
-
-    def _spec(self, annotation: ast.expr | None) -> str:
-        """Return the spec that an annotation of jaxtyping, or of a number, says; else TODO."""
-        annotation = self._followed(annotation)
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            try:
-                annotation = ast.parse(annotation.value.strip(), mode="eval").body
-            except (SyntaxError, ValueError):
-                return TODO
-        if isinstance(annotation, ast.Name):
-            return _NUMBERS.get(annotation.id, TODO)
-        if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
-            return TODO
-        dtype, dims = _JAXTYPING.get(_last(annotation.value)), annotation.slice.elts[-1]
-        if dtype is None or not isinstance(dims, ast.Constant) or not isinstance(dims.value, str):
-            return TODO
-        words = [word.rpartition("=")[2].lstrip("#?") for word in dims.value.split()]
-        if any("*" in word or "..." in word for word in words):
-            return TODO
-        return f"{dtype}[{','.join(word if _is_dim(word) else TODO for word in words)}]"
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -324,8 +262,3 @@ def _decorators(node: Any) -> set[str]:
 
 def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _is_dim(word: str) -> bool:
-    is_name = word.isascii() and word.isidentifier() and not iskeyword(word)
-    return word.isdecimal() or (is_name and not word.startswith("_"))

@@ -18,9 +18,8 @@ from aotbuild.record.covering import covers, has_options
 from aotbuild.record.entries import Entry, Seen, entries_for, seen_of
 from aotbuild.record.entry_text import cost, counted, function_lines
 from aotbuild.record.files import FileChange, read_text, schema_changes
-from aotbuild.record.init import function_name
+from aotbuild.record.init import PYPROJECT, function_name
 from aotbuild.record.manifest_text import CannotEdit, ManifestText, new_text
-from aotbuild.record.pyproject import PYPROJECT
 from aotbuild.record.yaml_text import flow
 
 _SITES = frozenset({"site-packages", "dist-packages"})

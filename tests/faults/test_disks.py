@@ -61,7 +61,7 @@ WHEEL = "demo-1.0-py3-none-linux_x86_64.whl"
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "inspect": (["inspect", f"@/{WHEEL}", "--html", "@/page.html"], "page.html"),
     "split": (["split", f"@/{WHEEL}", "--out", "@/parts"], "parts/"),
-    "init": (["init", "p:f", "--root", "@", "--yes"], "aot.yaml"),
+    "init": (["init", "p:f", "--root", "@"], "aot.yaml"),
 }
 
 

@@ -169,33 +169,6 @@ def wheel() -> Seeds:
     yield "zip64", packed.getvalue()
 
 
-PYPROJECT = """\
-[build-system]
-requires = ["hatchling", "aotbuild[build]"]
-build-backend = "hatchling.build"
-
-[project]
-name = "p"  # a comment
-version = "1"
-dependencies = ["jax"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["src/p"]
-
-[tool.hatch.build.targets.wheel.hooks.aotbuild]
-manifest = "aot.yaml"
-"""
-
-
-def project() -> Seeds:
-    yield "hatchling", PYPROJECT.encode()
-    tables = (
-        '[tool.setuptools.packages.find]\nwhere = ["src"]\n[[tool.poetry.packages]]\nfrom = "a"\n'
-    )
-    head = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
-    yield "setuptools", (head + '[project]\nname = "p"\nversion = "1"\n' + tables).encode()
-
-
 def environment() -> Seeds:
     texts = ["/store,s3://bucket/a", "file:///a", "https://u:p@host/x?token=abcd", "off"]
     texts += ["none", "~/a", "a/b:c", "16"]

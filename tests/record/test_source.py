@@ -15,10 +15,8 @@ import functools, jax
 import equinox as eqx
 import jax as j
 from functools import partial
-from typing import Literal
 from flax import nnx
 from jax import jit as fast
-from jaxtyping import Array, Float, Int32
 """
 
 
@@ -59,16 +57,16 @@ def one(module: Module) -> FoundFunction:
 )
 def test_a_jit(module, code: str, kind: str) -> None:
     function = one(module(code))
-    assert (function.call, function.jit, function.args) == ("m:f", kind, (("x", "TODO"),))
+    assert (function.call, function.jit, function.args) == ("m:f", kind, ("x",))
 
 
 @pytest.mark.parametrize(
     ("code", "line", "what"),
     [
-        ("def g():\n    @jax.jit\n    def h(x): ...", 12, "the jit of h"),
-        ("def g():\n    return jax.jit(lambda x: x)", 11, "the jit of lambda x: x"),
-        ("class C:\n    def g(self):\n        self.f = jax.jit(self.h)", 12, "the jit of self.h"),
-        ("if __name__ == '__main__':\n    f = jax.jit(g)", 11, "the jit of g"),
+        ("def g():\n    @jax.jit\n    def h(x): ...", 10, "the jit of h"),
+        ("def g():\n    return jax.jit(lambda x: x)", 9, "the jit of lambda x: x"),
+        ("class C:\n    def g(self):\n        self.f = jax.jit(self.h)", 10, "the jit of self.h"),
+        ("if __name__ == '__main__':\n    f = jax.jit(g)", 9, "the jit of g"),
     ],
 )
 def test_a_jit_that_has_no_name(module, code: str, line: int, what: str) -> None:
@@ -80,21 +78,18 @@ def test_a_jit_that_has_no_name(module, code: str, line: int, what: str) -> None
 def test_a_method(module) -> None:
     function = one(module("class Net:\n    @jax.jit\n    def step(self, x): ..."))
     assert function.call == "m:Net.step"
-    assert function.args == (("self", "TODO"), ("x", "TODO"))
+    assert function.args == ("self", "x")
 
 
 def test_what_the_parameters_say(module) -> None:
     function = one(
         module("""
-        @partial(jax.jit, static_argnums=3, static_argnames=("act", "kind"), donate_argnums=(0,))
-        def f(w: Float[Array, "16 4"], x: Int32[Array, "batch 16"], n: int, act="tanh", mask=None,
-              *, kind: Literal["a", "b"], y: Float[Array, "*any"]): ...
+        @partial(jax.jit, static_argnums=2, static_argnames=("act", "kind"), donate_argnums=(0,))
+        def f(w, x, act="tanh", mask=None, *, kind, y): ...
         """)
     )
-    assert function.args == (("w", "f32[16,4]"), ("x", "i32[batch,16]"), ("n", "~i32[]"))
-    assert function.kwargs == (("y", "TODO"),)
-    assert function.static == {"act": ["tanh"], "kind": ["a", "b"]}
-    assert (function.dims, function.donate) == (["batch"], ("w",))
+    assert (function.args, function.kwargs) == (("w", "x"), ("y",))
+    assert (function.static, function.donate) == (("act", "kind"), ("w",))
     assert function.notes == ("left at their defaults: mask",)
 
 
