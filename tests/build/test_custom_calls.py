@@ -11,7 +11,7 @@ from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 CODE = """
 import jax, jax.numpy as jnp

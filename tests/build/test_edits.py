@@ -22,7 +22,7 @@ from aotbuild.format.index import Index
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 # It waits where a trace takes long.
 CODE = """\

@@ -11,7 +11,7 @@ from support.projects import build, write_project
 from aotbuild.build.pack import Package
 from aotbuild.format.record import Record
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 KINDS = """
 import functools, json, os, jax, jax.numpy as jnp, numpy as np, equinox as eqx, aotbuild

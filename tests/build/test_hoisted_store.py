@@ -12,7 +12,7 @@ import pytest
 from support.cli import run
 from support.projects import write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 # The second size is padded to four rows, where MIX decides whether the rows look at each other.
 MODULE = """

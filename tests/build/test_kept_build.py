@@ -21,7 +21,7 @@ from aotbuild.manifest import load_manifest
 from aotbuild.store.prune import survey
 from aotbuild.toolchains.toolchain import probe
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 CODE = "from proj import parts\ndef f(x):\n    return x * parts.FACTOR\n"
 # What differs is only seen by a trace.

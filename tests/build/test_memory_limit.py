@@ -25,8 +25,6 @@ from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import describe as cpu
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
-pytestmark = pytest.mark.any_jax
-
 GIB = 1 << 30
 SIZES = {"argument_bytes": 6 * GIB, "output_bytes": 4 * GIB, "temp_bytes": GIB, "alias_bytes": 0}
 L4 = Hardware(kind="NVIDIA L4", memory=22 * GIB)

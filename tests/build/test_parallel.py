@@ -24,8 +24,6 @@ from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
-pytestmark = pytest.mark.any_jax
-
 GIB = 1 << 30
 
 

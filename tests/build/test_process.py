@@ -27,7 +27,7 @@ from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 CRASHES = """
 import os, signal, sys, time

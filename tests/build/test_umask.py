@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.projects import ONE_FUNCTION, build, write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 CODE = """\
 import os

@@ -18,7 +18,7 @@ from support.projects import write_project
 
 from aotbuild.format.index import MAGIC, Index, write_index
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 MANIFEST = """\
 version: 1

@@ -24,8 +24,6 @@ from aotbuild.runtime import refusals
 from aotbuild.verify import diagnosis
 from aotbuild.verify import diagnosis as facts
 
-pytestmark = pytest.mark.any_jax
-
 
 @pytest.fixture(scope="module")
 def built() -> list[Built]:

@@ -18,7 +18,7 @@ import pytest
 from support.doc_pages import FENCE, text_of
 from support.doc_sessions import TUTORIAL, Place, tutorial
 
-pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
+pytestmark = pytest.mark.wheel
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,6 @@ def steps() -> Iterator[str]:
 
 
 @pytest.mark.wheel
-@pytest.mark.any_jax
 def test_a_newcomer_comes_to_a_call(tmp_path: Path) -> None:
     inherited = {k: v for k, v in os.environ.items() if k.startswith(OF_THE_MACHINE)}
     inherited.pop("PIP_FIND_LINKS", None)

@@ -9,7 +9,7 @@ import pytest
 from faults.ended import assert_done, command
 from support.processes import ROOT
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 # What is in `jax_other-1.0.dist-info`, whose name is one that `doctor` asks for.
 DAMAGES = {

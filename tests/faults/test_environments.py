@@ -20,7 +20,7 @@ from support.installs import tree_of
 from support.moments import leftovers
 from support.projects import ONE_FUNCTION
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 # --- paths and locales ----------------------------------------------------------------------------
 

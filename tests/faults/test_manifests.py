@@ -15,8 +15,6 @@ from aotbuild.errors import ManifestError, PlanError
 from aotbuild.manifest import parse_manifest
 from aotbuild.toolchains.environments import find_environment
 
-pytestmark = pytest.mark.any_jax
-
 HEAD = "version: 1\npackage: p\n"
 ARGS = "args: [x: 'f32[4]']"
 

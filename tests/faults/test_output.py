@@ -27,8 +27,6 @@ from aotbuild.record.call_log import BEGINNING
 from aotbuild.record.recorder import Recorder
 from aotbuild.record.writer import Writer
 
-pytestmark = pytest.mark.any_jax
-
 GONE = "gone-1.0-py3-none-any.whl"
 # Arguments, and the exit code where the output is written; 6 is a file that cannot be.
 COMMANDS = [

@@ -17,7 +17,7 @@ from support.installs import tree_of
 from support.moments import leftovers
 from support.projects import ONE_FUNCTION
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 
 OUTPUTS: dict[str, Callable[[Path], object]] = {

@@ -25,7 +25,7 @@ from support.shared import made_once
 
 from aotbuild.format.temporary import LOCK
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 # For code of a project: the process that has started the compiler, whose fork runs it.
 BUILDER = """import os

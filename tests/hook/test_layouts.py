@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 LAYOUTS = {
     "sources": 'only-include = ["python/proj"]\nsources = ["python"]',

@@ -14,7 +14,7 @@ from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 
 from hatch_aotbuild import backend
 
-pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
+pytestmark = pytest.mark.wheel
 
 STALE = ("index", "blobs/old.safetensors", "blobs/old.bin")
 SELECTED = {

@@ -10,7 +10,7 @@ import pytest
 from packaging.tags import sys_tags
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 
-pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+pytestmark = pytest.mark.process
 
 # Stands for a hook that compiles an extension module.
 HOOK = """\

@@ -20,7 +20,7 @@ from support.manifest_fuzz import SMALL, check_plan, check_problems
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import Manifest, load_manifest
 
-pytestmark = [pytest.mark.fuzz, pytest.mark.any_jax]
+pytestmark = pytest.mark.fuzz
 
 PACKAGES = Path(__file__).parents[1] / "packages"
 COMPLETE = (PACKAGES / "manifests" / "complete.yaml").read_text()

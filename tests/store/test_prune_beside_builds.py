@@ -61,7 +61,6 @@ def bytes_of(package: Package) -> dict[str, bytes]:
 
 
 @pytest.mark.process
-@pytest.mark.any_jax
 def test_builds_while_everything_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,8 +14,6 @@ from aotbuild.store.keys import executable_keys, golden_key, key_of, padding_key
 from aotbuild.store.local import Store
 from aotbuild.store.prune import survey
 
-pytestmark = pytest.mark.any_jax
-
 KEY = key_of({"module": "m", "target": "cpu"})
 ENTRY = Entry({"flops": 2.0}, b"\x00code\n\xff")
 SOURCE = "def f(x):\n    return x * 2 + 1\n"
