@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,6 @@ from aotbuild.record.specs import avals_in
 
 if TYPE_CHECKING:
     from aotbuild.record.watcher import Check
-    from aotbuild.runtime.explanation import Explanation
-    from aotbuild.runtime.library import Library
 
 
 @dataclass(frozen=True)
@@ -31,30 +28,16 @@ def check_with(place: str) -> Check:
 
     library = load(place)
 
+    functions = [*library._package.index.functions()]
+
     def check(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        found = explained([library], function, args, kwargs)
-        if found is None:
+        names = [each.name for each in functions if each.call == function]
+        errors = [library.explain(name, *args, **kwargs).error for name in names]
+        if not errors:
             return f"no function of the package calls {function}"
-        _, explanation = found
-        return str(explanation.error or "")
+        return "" if None in errors else str(errors[0])
 
     return check
-
-
-def explained(
-    libraries: Sequence[Library], function: str, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Library, Explanation] | None:
-    """Return what the runtime says of a call of `module:qualname`, of the library that is best.
-
-    None if no library has the function.
-    """
-    found = [
-        (library, library.explain(known.name, *args, **kwargs))
-        for library in libraries
-        for known in library._package.index.functions()
-        if known.call == function and library._package.arrays == "jax"
-    ]
-    return min(found, key=lambda pair: pair[1].error is not None, default=None)
 
 
 def unserved(log: CallLog) -> list[Unserved]:

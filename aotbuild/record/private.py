@@ -5,10 +5,9 @@ Each was tried on jax 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12) unless it 
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -130,9 +129,6 @@ class JitCall:
         paths: The path of each leaf, as `params['w']`; empty texts where jax has none.
         avals: The avals of the leaves, as the manifest writes them.
         function: The function; None if unknown.
-        args: The positional arguments; None if unknown.
-        kwargs: The arguments by name.
-        info: The options of its jit; None if unknown.
         is_operation: Whether it is an operation of jax that was called outside of jit.
     """
 
@@ -142,32 +138,7 @@ class JitCall:
     paths: tuple[str, ...] = ()
     avals: tuple[str, ...] = ()
     function: Callable[..., Any] | None = None
-    args: tuple[Any, ...] | None = None
-    kwargs: Mapping[str, Any] | None = None
-    info: Any = None
     is_operation: bool = False
-
-    @property
-    def static_positions(self) -> tuple[int, ...]:
-        """The positions of static arguments."""
-        return tuple(getattr(self.info, "static_argnums", ()))
-
-    @property
-    def static_names(self) -> tuple[str, ...]:
-        """The names of static arguments."""
-        return tuple(getattr(self.info, "static_argnames", ()))
-
-    @property
-    def statics(self) -> dict[str, Any]:
-        """The static arguments by name."""
-        try:
-            names = [*inspect.signature(self.function).parameters]  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            names = []
-        names += [f"argument {place}" for place in range(len(names), len(self.args or ()))]
-        given = dict(zip(names, self.args or (), strict=False)) | dict(self.kwargs or {})
-        places = {names[place] for place in self.static_positions if place < len(names)}
-        return {name: given[name] for name in given if name in {*places, *self.static_names}}
 
 
 def find_call(frame: FrameType | None, name: str = "") -> JitCall:
@@ -185,7 +156,7 @@ def find_call(frame: FrameType | None, name: str = "") -> JitCall:
         if "function" in found and not _is_of(found["function"], facts.get("debug")):
             break
         facts = found | facts
-        if "args" in facts:
+        if "function" in facts:
             break
     return _call_of(facts, name.removeprefix("jit(").removesuffix(")") if name else "")
 
@@ -222,7 +193,7 @@ def _is_of(function: Any, debug: Any) -> bool:
 
 
 def _call_of(facts: Mapping[str, Any], name: str) -> JitCall:
-    debug, info, function = facts.get("debug"), facts.get("info"), facts.get("function")
+    debug, function = facts.get("debug"), facts.get("function")
     avals: Sequence[Any] = facts.get("avals", ())
     names: Sequence[str | None] = getattr(debug, "arg_names", None) or ()
     paths = names if len(names) == len(avals) else [None] * len(avals)
@@ -233,9 +204,6 @@ def _call_of(facts: Mapping[str, Any], name: str) -> JitCall:
         paths=tuple(path or "" for path in paths),
         avals=tuple(map(aval_text, avals)),
         function=function,
-        args=facts.get("args"),
-        kwargs=facts.get("kwargs"),
-        info=info,
         is_operation=bool(getattr(function, "_apply_primitive", False)),
     )
 
@@ -252,16 +220,11 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     # pjit.py: a jitted function is traced.
     "_trace_for_jit": lambda found: {
         "function": found.get("fun"),
-        "info": found.get("ji"),
         "debug": found.get("dbg"),
-        **{key: found.get(key) for key in ("avals", "args", "kwargs")},
+        "avals": found.get("avals"),
     },
     # pjit.py: a call that misses the C++ cache.
-    "cache_miss": lambda found: {
-        "function": found.get("fun"),
-        "info": found.get("jit_info"),
-        **{key: found.get(key) for key in ("args", "kwargs")},
-    },
+    "cache_miss": lambda found: {"function": found.get("fun")},
     # pjit.py: `jitted.trace(…)`, which `lower` and `eval_shape` call.
     "jit_trace": lambda found: _of_jitted(found),
     "jit_lower": lambda found: _of_jitted(found),
@@ -274,12 +237,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 
 def _of_jitted(found: Mapping[str, Any]) -> dict[str, Any]:
-    jitted = found.get("jit_func")
-    return {
-        "function": getattr(jitted, "_fun", None),
-        "info": getattr(jitted, "_jit_info", None),
-        **{key: found.get(key) for key in ("args", "kwargs")},
-    }
+    return {"function": getattr(found.get("jit_func"), "_fun", None)}
 
 
 # --- every call of a jitted function --------------------------------------------------------------
@@ -493,7 +451,6 @@ _INNER = {
         for kind in ("JitFn", "SimpleJitFn", "SimpleJitPartialFn")
     },
 }
-_MOST_FRAMES = 12
 
 
 @dataclass(frozen=True)
@@ -515,16 +472,12 @@ def wrap_of(function: Any) -> str:
     return found
 
 
-def wrapped_call() -> WrappedCall | None:
-    """Return the call of a wrapper that the frames of this thread are in; None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            return None
+def wrapped_call(within: Iterable[FrameType]) -> WrappedCall | None:
+    """Return the innermost call of a wrapper in some frames; None if there is none."""
+    for frame in within:
         code = frame.f_code
         for (file, name), (wrap, local) in _WRAPPERS.items():
             if code.co_name == name and code.co_filename.endswith(file):
                 found = frame.f_locals
                 return WrappedCall(wrap, found[local], tuple(found["args"]), dict(found["kwargs"]))
-        frame = frame.f_back
     return None

@@ -8,11 +8,13 @@ a jitted function, and is not seen.
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from time import monotonic
 from typing import Any
 
@@ -37,6 +39,8 @@ Check = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
 # Signatures of a function that are told apart, and the keys that lead to them.
 MOST_CALLS = 10_000
 _MOST_KEYS = 4 * MOST_CALLS
+# Frames between the watcher and the call of a wrapper.
+_MOST_FRAMES = 12
 # Seconds between two writes of tallies.
 _TICK = 1.0
 _TOO_MANY = f"it was called with more than {MOST_CALLS:,} signatures; the others are not told apart"
@@ -184,7 +188,8 @@ class Watcher:
     def _first(
         self, watched: Watched, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Counted:
-        called = private.wrapped_call() if watched.wrap else None
+        near = islice(private.frames(sys._getframe()), _MOST_FRAMES)
+        called = private.wrapped_call(near) if watched.wrap else None
         if called is not None:
             args, kwargs = called.args, called.kwargs
         observed = self._observed(watched, called)

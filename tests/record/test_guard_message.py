@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from support.guarded import OTHER, SOURCE, X, new_jit, source
+from support.guarded import OTHER, SOURCE, X, source
 from support.packages import Built, build, write
 
 import aotbuild
@@ -40,17 +40,13 @@ class TestMessage:
             f"  called at {caller}",
             "  called with x: f32[2,4]",
         ]
-        assert last.splitlines()[1:] == [
-            "Add it to the functions of the manifest, and build again:",
-            "  double:",
-            "    call: guarded_source:double",
-            "    args:",
-            "      - x: f32[2,4]",
-            "To permit it: `with aotbuild.guard.allow():`.",
-        ]
+        assert last.endswith(
+            "\nAdd it to the manifest, as `aotbuild record` does, and build again. "
+            "To permit it: `with aotbuild.guard.allow():`."
+        )
         assert (caught.value.kind, caught.value.caller) == ("tracing", caller)
 
-    def test_trees_and_static_values(self, source: Any) -> None:
+    def test_trees(self, source: Any) -> None:
         def step(params: Any, x: Any, *, deep: bool) -> Any:
             return params["w"] * x if deep else x
 
@@ -63,12 +59,7 @@ class TestMessage:
             "params['rest'][1][0]: f32[]",
             "params['w']: f32[2,4]",
             "x: ~f32[]",
-            "deep=True",
         )
-
-    def test_a_lambda_cannot_be_named(self) -> None:
-        with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
-            new_jit()(X)
 
     def test_the_library_between(self, source: Any, tmp_path: Path) -> None:
         installed = tmp_path / "site-packages"
@@ -99,21 +90,9 @@ class TestKernels:
         with guard("raise"), pytest.raises(CompilationForbidden) as caught:
             source.double(X)
         assert caught.value.trace == (
-            "demo:double is compiled for this call, but its source was called",
+            "demo:double is in a loaded package, but its source was called",
         )
         assert 'Call `aotbuild.load("demo").double`' in caught.value.remedy
-
-    @pytest.mark.parametrize("x", [OTHER, jax.ShapeDtypeStruct(OTHER.shape, OTHER.dtype)])
-    def test_how_it_differs_from_the_nearest_signature(
-        self, library: Any, source: Any, x: Any
-    ) -> None:
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            source.double.lower(x)
-        assert caught.value.trace == (
-            "demo:double: no signature of 1 fits this call; the nearest is double()",
-            "  x: expected f32[2,4], found f32[3,4]",
-        )
-        assert "AOTBUILD_FALLBACK" not in caught.value.remedy
 
     def test_a_fallback_is_compiling_as_any_other(
         self, library: Any, monkeypatch: pytest.MonkeyPatch
@@ -183,17 +162,3 @@ def test_the_jit_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     assert caught.value.function == f"{name}:score"
     assert caught.value.source.startswith(f"{tmp_path / name}.py:")
     assert caught.value.caller.startswith(f"{__file__}:")
-    assert f"    call: {name}:score\n    args:\n" in caught.value.remedy
-    assert f"      - x: f32[2,4]\n    wrap: {wrap}\n" in caught.value.remedy
-
-
-def test_a_method_is_named_by_its_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "class Model:\n    def apply(self, x):\n        return x\n\nmodel = Model()\n"
-    (tmp_path / "guarded_method.py").write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    module = importlib.import_module("guarded_method")
-    with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-        jax.jit(module.model.apply)(X)
-    assert "  call: guarded_method:model.apply\n" in caught.value.remedy
-    with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
-        jax.jit(module.Model().apply)(X)
