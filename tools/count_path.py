@@ -1,17 +1,19 @@
-"""Count what is kept small: lines and files of each room, and what a first call passes.
+"""Count what is kept small: lines and files of each room, and what a build and a first call pass.
 
-    python tools/count_path.py                  # the rooms, and a first call
+    python tools/count_path.py                  # the rooms, a build's parent, and a first call
     python tools/count_path.py --rooms          # the rooms alone, which runs nothing
     python tools/count_path.py --package PLACE FUNCTION   # a first call of a function of f32[4]
 
 Budgets are those of the design: it exits with 1 if one is exceeded. A first call is counted after
-`aotbuild.load`, from `library.f` to the result, in a fresh process for each backend.
+`aotbuild.load`, from `library.f` to the result, in a fresh process for each backend. A build is
+that of one function of four lines, with an empty store; only its parent process is counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,8 @@ ROOMS = {
     "tests": 40_000,
 }
 MOST_LINES, MOST_FILES = 42_000, 260
+# Files of ours whose functions the parent process of a build passes.
+MOST_BUILD_FILES = 80
 PATH_BUDGETS = {"files": 25, "functions": 200, "modules": 35, "warm_frames": 0}
 
 MANIFEST = """
@@ -90,6 +94,32 @@ print(json.dumps({
     "imported": sorted(n for n in sys.modules if n.partition(".")[0] == "aotbuild"),
 }))
 """
+BUILD = """
+import json, sys, threading
+
+report, root, *arguments = sys.argv[1:]
+OPTIMIZED = 1
+passed = set()
+
+def watch(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(root) and code.co_flags & OPTIMIZED:
+        passed.add(code.co_filename.removeprefix(root))
+
+threading.setprofile(watch)
+sys.setprofile(watch)
+from aotbuild.cli.__main__ import main
+sys.argv[1:] = arguments
+try:
+    main()
+except SystemExit as err:
+    code = err.code
+sys.setprofile(None)
+threading.setprofile(None)
+with open(report, "w") as file:
+    json.dump(sorted(passed), file)
+sys.exit(code)
+"""
 
 
 class Count(NamedTuple):
@@ -139,26 +169,23 @@ def path_counts(place: Path, function: str) -> tuple[list[Count], dict[str, Any]
     return counts, seen
 
 
-def build(folder: Path) -> Path:
-    """Build a package with one function in a folder; return its `_aot` folder."""
+def build(folder: Path) -> tuple[Path, list[str]]:
+    """Build a package with one function in a folder.
+
+    Returns its `_aot` folder, and the files whose functions the parent process passed.
+    """
     package = folder / "counted"
     package.mkdir()
     (folder / "aot.yaml").write_text(MANIFEST)
     (folder / "pyproject.toml").write_text(PROJECT)
     (package / "__init__.py").write_text("")
     (package / "model.py").write_text("def double(x):\n    return x * 2\n")
-    out = folder / "out" / "_aot"
-    command = [
-        sys.executable,
-        "-m",
-        "aotbuild",
-        "build",
-        str(folder / "aot.yaml"),
-        "--out",
-        str(out),
-    ]
-    subprocess.run(command, check=True, capture_output=True, cwd=folder)
-    return out
+    out, report = folder / "out" / "_aot", folder / "passed.json"
+    arguments = ["build", str(folder / "aot.yaml"), "--out", str(out)]
+    command = [sys.executable, "-c", BUILD, str(report), f"{ROOT}/aotbuild/", *arguments]
+    environment = {**os.environ, "AOTBUILD_STORE": str(folder / "store")}
+    subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
+    return out, json.loads(report.read_text())
 
 
 def main() -> int:
@@ -166,15 +193,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rooms", action="store_true", help="count the rooms alone")
     parser.add_argument("--package", nargs=2, metavar=("PLACE", "FUNCTION"))
-    parser.add_argument("--passed", action="store_true", help="list what a first call passes")
+    parser.add_argument("--passed", action="store_true", help="list what is passed")
     options = parser.parse_args()
     counts = room_counts()
     seen: dict[str, Any] = {}
     if not options.rooms:
         with tempfile.TemporaryDirectory() as folder:
-            place, function = options.package or (build(Path(folder)), "double")
-            found, seen = path_counts(Path(place), function)
+            if options.package:
+                place, function = Path(options.package[0]), options.package[1]
+            else:
+                (place, files), function = build(Path(folder)), "double"
+                counts.append(Count("build, parent: files", len(files), MOST_BUILD_FILES))
+                seen["build"] = files
+            found, calls = path_counts(place, function)
             counts += found
+            seen |= calls
     print(*counts, sep="\n")
     if options.passed:
         print(json.dumps(seen, indent=1))
