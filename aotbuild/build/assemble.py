@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aotbuild.build.results import PlanFacts, Result
+from aotbuild.build.events import UnitDone
+from aotbuild.build.plan import Plan
 from aotbuild.errors import UnitFailure
 from aotbuild.format.about import About, join_abouts
 from aotbuild.format.layout import HEADER_KEY
@@ -24,8 +25,8 @@ class Assembled:
 
     header: dict[str, Any]
     functions: tuple[Function, ...]
-    done: tuple[Result, ...]
-    failed: tuple[Result, ...]
+    done: tuple[UnitDone, ...]
+    failed: tuple[UnitDone, ...]
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -40,39 +41,41 @@ class Assembled:
     @property
     def total(self) -> int:
         """The number of units that failed or did not."""
-        return len(self.done) + len({result.unit for result in self.failed})
+        return len(self.done) + len({id(result.unit) for result in self.failed})
 
 
-def assemble(facts: PlanFacts, results: Iterable[Result], sources: SourceDigests) -> Assembled:
+def assemble(plan: Plan, results: Iterable[UnitDone], sources: SourceDigests) -> Assembled:
     """Return what the index of a package says; `results` are in the order of the plan."""
+    environment, manifest = plan.environment, plan.manifest
     everything = _different(results)
     failed = [*(r for r in everything if r.failure), *_conflicts(everything)]
-    gone = {result.unit for result in failed}
-    done = tuple(result for result in everything if result.unit not in gone)
+    # By identity: to Python, units with the static values 1 and True are equal.
+    gone = {id(result.unit) for result in failed}
+    done = tuple(result for result in everything if id(result.unit) not in gone)
     functions = join_functions(r.function for r in done if r.function)
     is_kept = any(result.record.stages for result in done if result.record)
     header = {
-        "aotbuild": facts.aotbuild,
-        "fallback": facts.fallback,
-        "jax": ", ".join(dict.fromkeys(jax for jax, _, _ in facts.toolchains)),
-        "jaxlib": ", ".join(dict.fromkeys(jaxlib for _, jaxlib, _ in facts.toolchains)),
-        "package": facts.package,
-        **({HEADER_KEY: facts.stages} if is_kept else {}),
+        "aotbuild": environment.aotbuild,
+        "fallback": manifest.fallback,
+        "jax": ", ".join(dict.fromkeys(each.jax for each in environment.toolchains)),
+        "jaxlib": ", ".join(dict.fromkeys(each.jaxlib for each in environment.toolchains)),
+        "package": manifest.package,
+        **({HEADER_KEY: manifest.keep.where} if is_kept else {}),
         **sources.to_header(),
     }
     return Assembled(header, tuple(functions), done, tuple(failed))
 
 
-def _different(results: Iterable[Result]) -> list[Result]:
+def _different(results: Iterable[UnitDone]) -> list[UnitDone]:
     """Drop units that feedback added and that have the signature of another one."""
     results = list(results)
     # Units of the plan first: two of them with one signature are a mistake.
-    first: dict[tuple[str, ...], Result] = {}
+    first: dict[tuple[str, ...], UnitDone] = {}
     for result in sorted(results, key=lambda r: bool(r.unit.fed_back)):
         if result.record:
             first.setdefault(_identity(result.record), result)
-    unique = {result.unit for result in first.values()}
-    return [r for r in results if not r.record or not r.unit.fed_back or r.unit in unique]
+    unique = {id(result.unit) for result in first.values()}
+    return [r for r in results if not r.record or not r.unit.fed_back or id(r.unit) in unique]
 
 
 def _identity(record: Record) -> tuple[str, ...]:
@@ -102,30 +105,30 @@ def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function
     )
 
 
-def _conflicts(results: list[Result]) -> Iterator[Result]:
+def _conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed a unit that calls could not tell from another, or would pad differently."""
     yield from _pad_conflicts(results)
     yield from _function_conflicts(results)
-    seen: dict[tuple[str, ...], Result] = {}
+    seen: dict[tuple[str, ...], UnitDone] = {}
     for result in results:
         if result.record is None:
             continue
         key = _identity(result.record)
         if key in seen:
-            message = f"has the same signature as {seen[key].unit.label}; remove one of them"
+            message = f"has the same signature as {seen[key].unit}; remove one of them"
             yield result.failed(STAGE, message)
         seen.setdefault(key, result)
 
 
-def _function_conflicts(results: list[Result]) -> Iterator[Result]:
+def _function_conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed the units whose calls would be compared in another way than the first's."""
-    first: dict[str, Result] = {}
+    first: dict[str, UnitDone] = {}
     for result in results:
         if result.record is None or result.function is None:
             continue
         known = first.setdefault(result.function.name, result)
         if known.function and (problem := _other(known.function, result.function)):
-            message = f"{problem} {known.unit.label}\nMake two functions of it."
+            message = f"{problem} {known.unit}\nMake two functions of it."
             yield result.failed(STAGE, message)
 
 
@@ -140,9 +143,9 @@ def _other(first: Function, function: Function) -> str | None:
     return None
 
 
-def _pad_conflicts(results: list[Result]) -> Iterator[Result]:
+def _pad_conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed the units whose arrays have their padded dims in other places."""
-    first: dict[str, Result] = {}
+    first: dict[str, UnitDone] = {}
     for result in results:
         if result.record is None or result.function is None or result.function.pad is None:
             continue
@@ -153,7 +156,7 @@ def _pad_conflicts(results: list[Result]) -> Iterator[Result]:
             or known.function.to_json()["pad"] != result.function.to_json()["pad"]
         ):
             message = (
-                f"pad: the trees differ from those of {known.unit.label}: another number of "
+                f"pad: the trees differ from those of {known.unit}: another number of "
                 "arrays, or axes that are another dim\n"
                 "Make two functions of it, or leave pad out."
             )

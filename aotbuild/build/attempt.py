@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Protocol
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.pool import WorkerPool
@@ -14,12 +14,8 @@ from aotbuild.build.protocol import Reply, Started
 from aotbuild.build.settings import Settings
 from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
 
-
-class Tell(Protocol):
-    """Gets the messages of an attempt."""
-
-    def __call__(self, message: Reply, at: float | None = None, /) -> None:
-        """Take a message; `at` is when it was sent, in seconds, if it does not come at once."""
+# Gets the messages of an attempt.
+Tell = Callable[[Reply], None]
 
 
 @dataclass(frozen=True)
@@ -58,14 +54,12 @@ class Outcome:
     """How an attempt ended: by itself, or because its worker exited.
 
     `overtime` says that the worker was killed because calling the function took too long.
-    `golden_seconds` is how long that took, and `seconds` how long the worker traced and compiled,
-    if it did not exit.
+    `golden_seconds` is how long that took.
     """
 
     exited: Exited | None = None
     overtime: str | None = None
     golden_seconds: float = 0.0
-    seconds: float = 0.0
 
 
 def run_attempt(pool: WorkerPool, request: Request, tell: Tell) -> Outcome:
@@ -79,7 +73,7 @@ def run_attempt(pool: WorkerPool, request: Request, tell: Tell) -> Outcome:
         return Outcome(Exited(str(err), started=False))
     limit = _Limit(worker, request.golden_timeout)
     try:
-        seconds = _talk(worker, limit, request, tell)
+        _talk(worker, limit, request, tell)
     except WorkerExited as err:
         pool.discard(worker, err)
         if pool.stopped:
@@ -87,12 +81,11 @@ def run_attempt(pool: WorkerPool, request: Request, tell: Tell) -> Outcome:
         exited = Exited(str(err), err.crashed, not isinstance(err, NotStarted))
         return Outcome(exited, limit.reason, limit.seconds)
     (pool.discard if limit.reason else pool.give_back)(worker)
-    return Outcome(None, limit.reason, limit.seconds, seconds)
+    return Outcome(None, limit.reason, limit.seconds)
 
 
-def _talk(worker: Worker, limit: _Limit, request: Request, tell: Tell) -> float:
-    """Run a job, and return its seconds since the worker began to trace it."""
-    started = time.monotonic()
+def _talk(worker: Worker, limit: _Limit, request: Request, tell: Tell) -> None:
+    """Run a job, and limit how long its function is called."""
     if worker.is_new:
         tell(Started(doing=f"starting jax {worker.settings.toolchain.jax}"))
     try:
@@ -102,13 +95,9 @@ def _talk(worker: Worker, limit: _Limit, request: Request, tell: Tell) -> float:
                     limit.start()
                 case Started(stage="shrink"):
                     limit.restart()
-                case Started(stage="trace"):
-                    # The last one says that it traces; those before, that it starts or imports.
-                    started = time.monotonic()
             tell(message)
     finally:
         limit.stop()
-    return time.monotonic() - started
 
 
 class _Limit:

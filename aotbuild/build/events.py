@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.protocol import Embedded
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
@@ -17,8 +16,7 @@ class UnitDone:
     """A finished unit: its record and function, or why it failed. `notes` are for the user.
 
     `stored` says that the store had its executable, and `transient` that another build with the
-    same inputs may give something else. `embedded` are the constants in it. `seconds` is how long
-    it took from its start, where another machine did it, whose messages come at once.
+    same inputs may give something else.
     Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
     """
 
@@ -30,8 +28,6 @@ class UnitDone:
     key: str | None = None
     stored: bool = False
     transient: bool = False
-    embedded: Embedded | None = None
-    seconds: float | None = None
 
     def failed(self, stage: str, message: str, printed: str = "") -> UnitDone:
         """Return this unit as one that failed after it was compiled."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import platform
-import stat
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,24 +27,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from aotbuild.build.plan import Plan
+from aotbuild.build.project_files import LIBRARIES, TooLarge, project_files
 from aotbuild.build.settings import is_forwarded
 from aotbuild.build.sources import SourceTree
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.encodings import encodings
-from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.sources import file_digest
+from aotbuild.format.sources import SourceDigests, file_digest
 from aotbuild.platforms.base import machine
 from aotbuild.store.keys import build_key
 
-# A folder with more is no project: a home, or a disk of data. Reading it would take too long.
-MOST_FILES = 20_000
-MOST_BYTES = 4 << 30
-# Outputs of builds, in any folder and in the project's own. Hidden folders hold caches and
-# environments.
-_OUTPUTS = frozenset((FOLDER_NAME, "__pycache__", "node_modules", "site-packages", "dist-packages"))
-_OUTPUTS_OF_PROJECT = frozenset(("build", "dist"))
-_OUTPUT_SUFFIXES = (".pyc", ".whl", ".egg-info")
-_ENVIRONMENT = "pyvenv.cfg"
 _METADATA = (".dist-info", ".egg-info")
 _OWN = ("aotbuild", "hatch_aotbuild")
 # Variables that decide where things are, how many run at once, or what is said.
@@ -66,53 +56,34 @@ _INDIFFERENT_PREFIXES = (
 )
 
 
-class TooLarge(Exception):
-    """A folder has so many files that no key is made of them."""
+class Inputs:
+    """The project's files when a build began, and the key of what it makes of them.
 
-
-def project_files(root: Path, apart: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the digest of each file below a project's folder, by its path with slashes.
-
-    Outputs of builds, hidden folders, environments, and the folders `apart` are left out; links are
-    followed. TooLarge where there are too many files.
+    `apart` are folders that a build writes itself.
     """
-    found: dict[str, str] = {}
-    size = 0
-    seen = {os.path.realpath(path) for path in (root, *apart)}
-    for place, folders, names in os.walk(root, followlinks=True):
-        relative = Path(place).relative_to(root)
-        kept = {
-            name: os.path.realpath(Path(place, name))
-            for name in sorted(folders)
-            if not _is_output(Path(place, name), is_top=place == str(root))
-        }
-        folders[:] = [name for name, real in kept.items() if real not in seen]
-        seen.update(kept.values())
-        for name in names:
-            path = Path(place, name)
-            if name.endswith(_OUTPUT_SUFFIXES):
-                continue
-            try:
-                facts = path.stat()
-                if not stat.S_ISREG(facts.st_mode):
-                    continue
-                size += facts.st_size
-                if len(found) >= MOST_FILES or size > MOST_BYTES:
-                    raise TooLarge(str(root))
-                found[(relative / name).as_posix()] = file_digest(path)
-            except OSError as err:  # a link that leads nowhere, or a file that may not be read
-                found[(relative / name).as_posix()] = type(err).__name__
-    return found
 
+    def __init__(self, plan: Plan, sources: SourceTree, apart: Iterable[Path]) -> None:
+        self._plan, self._sources, self._apart = plan, sources, tuple(apart)
+        self.files = self.files_now()
 
-def _is_output(folder: Path, *, is_top: bool) -> bool:
-    """Return whether a folder has what builds and tools write, or is an environment."""
-    name = folder.name
-    if name in _OUTPUTS or name.startswith(".") or name.endswith(_OUTPUT_SUFFIXES):
-        return True
-    if is_top and name in _OUTPUTS_OF_PROJECT:
-        return not (folder / "__init__.py").is_file()
-    return (folder / _ENVIRONMENT).is_file()
+    def files_now(self) -> Mapping[str, str] | None:
+        """Return the digests of the project's files as they are now; None if there are too many."""
+        try:
+            return project_files(self._sources.root, self._apart)
+        except TooLarge:
+            return None
+
+    def key(self, files: Mapping[str, str] | None) -> str | None:
+        """Return the store's key of the build with these files; None if it has none."""
+        return key_of_build(self._plan, self._sources, files, os.environ) if files else None
+
+    def edited(self, files: SourceDigests) -> list[str]:
+        """Return which files that were compiled, or the manifest, changed since the build began.
+
+        What the user's code writes while it is imported is no edit.
+        """
+        known = files.files if self.files is None else self.files
+        return [name for name in files.changed(self._sources.root) if name in known]
 
 
 def key_of_build(
@@ -133,7 +104,7 @@ def key_of_build(
         "aotbuild": own,
         "files": [list(pair) for pair in sorted(files.items())],
         "package": [sources.package, sources.below(sources.import_root)],
-        "manifest": [manifest.content, manifest.digest, manifest.memory],
+        "manifest": [manifest.content, manifest.digest],
         "units": [[str(unit), unit.hardware.to_json()] for unit in plan.units],
         "toolchains": [[str(each), found] for each, found in zip(toolchains, folders, strict=True)],
         "machine": machine().to_json(),
@@ -157,7 +128,7 @@ def installed(path: Iterable[str], root: Path) -> list[Any]:
         real = os.path.realpath(folder)
         if not folder.is_dir() or real in stdlib or Path(real).name == "lib-dynload":
             continue
-        if folder.name in _OUTPUTS:
+        if folder.name in LIBRARIES:
             found += [_distribution(each, root) for each in _metadata(folder)]
             found += [[each.name, file_digest(each)] for each in sorted(folder.glob("*.pth"))]
         elif not _is_of_pip(folder) and not _is_below(folder, root) and not _is_own(folder):

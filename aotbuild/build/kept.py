@@ -24,15 +24,13 @@ class KeptBuild:
     """The index of a finished package, and where the store has its blobs.
 
     `blobs` has the store's key of each blob by the name of its file. `order` has the place of each
-    unit's record among those of the index, in the plan's order. `notes` and `size_remedy` are those
-    of the package.
+    unit's record among those of the index, in the plan's order. `notes` are those of the package.
     """
 
     index: bytes
     blobs: Mapping[str, str]
     order: Sequence[int]
     notes: tuple[str, ...]
-    size_remedy: str
 
     def to_entry(self) -> Entry:
         """Return the entry of the store."""
@@ -41,7 +39,6 @@ class KeptBuild:
             "blobs": dict(self.blobs),
             "order": list(self.order),
             "notes": list(self.notes),
-            "size_remedy": self.size_remedy,
         }
         return Entry(facts, self.index)
 
@@ -58,7 +55,7 @@ class KeptBuild:
                 msg = f"expected a blob and its key, found {name!r} and {key!r}"
                 raise ValueError(msg)
         order = tuple(map(whole, facts["order"]))
-        found = cls(entry.data, blobs, order, texts(facts["notes"]), text(facts["size_remedy"]))
+        found = cls(entry.data, blobs, order, texts(facts["notes"]))
         found.records()
         return found
 
@@ -97,7 +94,6 @@ def keep(
     records: Iterable[Record],
     stored: Mapping[str, str],
     notes: tuple[str, ...],
-    size_remedy: str,
 ) -> None:
     """Keep a finished package; `stored` has the store's keys of blobs by their SHA-256.
 
@@ -117,7 +113,7 @@ def keep(
         blobs[file.name] = blob_key(sha256)
         store.put(blobs[file.name], Entry({"entry": "blob"}, file.read_bytes()))
     order = [places[_identity(record)] for record in records]
-    store.put(key, KeptBuild(index, blobs, order, notes, size_remedy).to_entry())
+    store.put(key, KeptBuild(index, blobs, order, notes).to_entry())
 
 
 def _read(index: bytes) -> list[Record]:

@@ -7,20 +7,18 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from aotbuild.build.assemble import Assembled, assemble
 from aotbuild.build.events import Listener, UnitDone, ignore
-from aotbuild.build.executors.driver import LOCAL, chosen_executor, run_units
-from aotbuild.build.inputs import TooLarge, key_of_build, project_files
+from aotbuild.build.inputs import Inputs
 from aotbuild.build.kept import keep, recall
-from aotbuild.build.package_size import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
-from aotbuild.build.results import PlanFacts, results_of
+from aotbuild.build.run_units import LOCAL, chosen_executor, run_units
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, SourcesEdited
 from aotbuild.format.files import write_whole
@@ -33,7 +31,6 @@ from aotbuild.format.layout import (
     stages_path,
 )
 from aotbuild.format.record import Record
-from aotbuild.format.sources import SourceDigests
 from aotbuild.store.build_store import BuildStore, Counts, open_store
 
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
@@ -77,8 +74,7 @@ class Package:
 
     `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
     theirs. `stages` is the file of kept stages beside the folder, if the manifest asks for one.
-    `size_remedy` ends a note about the size. `store` says what the store was good for, and
-    `origins` where the units came from.
+    `store` says what the store was good for, and `origins` where the units came from.
     """
 
     folder: Path
@@ -86,7 +82,6 @@ class Package:
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
     stages: Path | None = None
-    size_remedy: str = ""
     store: Counts = field(default_factory=Counts)
     origins: Origins = field(default_factory=Origins)
 
@@ -146,9 +141,8 @@ def _packed(
     fresh: bool,
     build_store: BuildStore,
 ) -> Package:
-    facts = PlanFacts.of(plan)
     with workplace(folder) as temporary:
-        inputs = _Inputs(plan, sources, tuple(filter(None, (folder, temporary, build_store.front))))
+        inputs = Inputs(plan, sources, tuple(filter(None, (folder, temporary, build_store.front))))
         # Other machines are not in the key.
         is_keyed = build_store.front is not None and chosen_executor(executor) == LOCAL
         key = inputs.key(inputs.files) if is_keyed else None
@@ -164,55 +158,20 @@ def _packed(
             traced=traced,
             build_store=build_store,
         )
-        results = results_of(plan, run)
         files = traced.digests(sources, plan.manifest, inputs.files)
-        made = assemble(facts, results, files)
+        made = assemble(plan, run, files)
         if made.failures:
             raise BuildError(made.failures, made.total)
         if edited := inputs.edited(files):
             raise SourcesEdited(edited)
         kept = finish(staging, folder, made)
-        by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
-        done = [by_unit[result.unit] for result in made.done]
-        embedded = embedded_in(done)
-        notes = (*_notes(done), *embedded_notes(embedded))
-        remedy, origins = size_remedy(embedded), Origins.of(done)
+        done, notes = made.done, _notes(made.done)
         may_be_kept = not kept and _may_be_kept(plan, done, notes, _secrets(plan, sources))
         # Not if a file was edited meanwhile.
         if key and may_be_kept and inputs.key(inputs.files_now()) == key:
-            keep(build_store.store, key, folder, made.records, traced.stored, notes, remedy)
+            keep(build_store.store, key, folder, made.records, traced.stored, notes)
         packed = replace(plan, units=tuple(each.unit for each in done))
-        return Package(folder, packed, made.records, notes, kept, remedy, origins=origins)
-
-
-class _Inputs:
-    """The project's files when a build began, and the key of what it makes of them.
-
-    `apart` are folders that a build writes itself.
-    """
-
-    def __init__(self, plan: Plan, sources: SourceTree, apart: Iterable[Path]) -> None:
-        self._plan, self._sources, self._apart = plan, sources, tuple(apart)
-        self.files = self.files_now()
-
-    def files_now(self) -> Mapping[str, str] | None:
-        """Return the digests of the project's files as they are now; None if there are too many."""
-        try:
-            return project_files(self._sources.root, self._apart)
-        except TooLarge:
-            return None
-
-    def key(self, files: Mapping[str, str] | None) -> str | None:
-        """Return the store's key of the build with these files; None if it has none."""
-        return key_of_build(self._plan, self._sources, files, os.environ) if files else None
-
-    def edited(self, files: SourceDigests) -> list[str]:
-        """Return which files that were compiled, or the manifest, changed since the build began.
-
-        What the user's code writes while it is imported is no edit.
-        """
-        known = files.files if self.files is None else self.files
-        return [name for name in files.changed(self._sources.root) if name in known]
+        return Package(folder, packed, made.records, notes, kept, origins=Origins.of(done))
 
 
 def _may_be_kept(
@@ -241,7 +200,7 @@ def _recalled(
     put_into_place(staging, folder, temporary / "stages")
     records = tuple(kept.records())
     origins = Origins(stored=len(records), recalled=True)
-    return Package(folder, plan, records, kept.notes, size_remedy=kept.size_remedy, origins=origins)
+    return Package(folder, plan, records, kept.notes, origins=origins)
 
 
 def new_package(temporary: Path) -> Path:
@@ -276,7 +235,7 @@ def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
     return [str(sources.root), *here, *prefixes]
 
 
-def _notes(done: list[UnitDone]) -> tuple[str, ...]:
+def _notes(done: Sequence[UnitDone]) -> tuple[str, ...]:
     """Return the notes of all units, each once: units of one trace share theirs."""
     texts = (f"{result.unit.signature_label}: {note}" for result in done for note in result.notes)
     return tuple(dict.fromkeys(texts))

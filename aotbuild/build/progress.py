@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from aotbuild.build.events import Listener, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.protocol import Compiled, Done, Failed, GoldenOutputs, Reply, Started
+from aotbuild.format.printing import bytes_text
+from aotbuild.format.record import DEVICE_BYTES, memory_use
 
 # For calling a function with golden inputs, once at each of its signatures; in seconds.
 GOLDEN_SECONDS = 60.0
@@ -48,19 +49,15 @@ def plain_kept(problem: str) -> str:
 class Progress:
     """The units of one job, as far as its worker has come.
 
-    `waiting` are the units without a result, by target. `check` is applied to each result before
-    the listener gets it. `compiled` are units that wait for the job's golden outputs, which all of
-    them share. `targets` are those of the current worker, and `at_work` those
-    that fail if it exits now. `crashed` are targets whose compiler crashed, and which are tried
-    once more without rewriting. `fed` is what the next call gets, if that has other avals.
-    `is_transient` says that another build with the same inputs may give something else. `at` is the
-    time of the last message and `started` has those of each unit's start, where another machine
-    sent them with its messages.
+    `waiting` are the units without a result, by target. `compiled` are units that wait for the
+    job's golden outputs, which all of them share. `targets` are those of the current worker, and
+    `at_work` those that fail if it exits now. `crashed` are targets whose compiler crashed, and
+    which are tried once more without rewriting. `fed` is what the next call gets, if that has other
+    avals. `is_transient` says that another build with the same inputs may give something else.
     """
 
     waiting: dict[str, BuildUnit]
     listener: Listener
-    check: Callable[[UnitDone], UnitDone]
     golden_mode: str
     compiled: list[tuple[BuildUnit, Compiled]] = field(default_factory=list)
     golden: GoldenOutputs | None = None
@@ -70,8 +67,6 @@ class Progress:
     stage: str = TRACE
     at_work: tuple[str, ...] = ()
     fed: Fed | None = None
-    at: float | None = None
-    started: dict[str, float | None] = field(default_factory=dict)
     is_transient: bool = False
 
     @property
@@ -88,9 +83,8 @@ class Progress:
         self.targets = again or tuple(self.waiting)
         self.stage, self.at_work, self.golden = TRACE, self.targets, None
 
-    def receive(self, message: Reply, at: float | None = None) -> None:
-        """Take a message of the worker; `at` is when it was sent, in seconds, if it says so."""
-        self.at = at
+    def receive(self, message: Reply) -> None:
+        """Take a message of the worker."""
         match message:
             case Started():
                 self._started(message)
@@ -112,7 +106,6 @@ class Progress:
                 self.listener(UnitBusy(self.waiting[target], message.doing, message.waits))
         elif message.target is not None:
             self.stage, self.at_work = COMPILE, (message.target,)
-            self.started[message.target] = self.at
             self.listener(UnitStarted(self.waiting[message.target]))
         else:  # a check of all units that were compiled
             self.stage, self.at_work = message.stage, ()
@@ -191,12 +184,27 @@ class Progress:
         self.compiled.clear()
 
     def _finish(self, result: UnitDone) -> None:
-        started = self.started.get(str(result.unit.target))
-        if started is not None and self.at is not None:
-            result = replace(result, seconds=self.at - started)
-        result = self.check(result)
+        result = _with_device_memory(result)
         self.results.append(result)
         self.listener(result)
+
+
+def _with_device_memory(done: UnitDone) -> UnitDone:
+    """Return a result with its device's memory in the record, and a note if it needs more."""
+    unit, available = done.unit, done.unit.hardware.memory
+    if done.record is None or available is None or unit.target.is_portable:
+        return done
+    record = replace(done.record, analysis={**done.record.analysis, DEVICE_BYTES: available})
+    use = memory_use(record.analysis)
+    if use is None or use.needed <= available:
+        return replace(done, record=record)
+    note = (
+        f"{unit.target}: one device needs {bytes_text(use.needed)}; "
+        f"{unit.hardware.kind or unit.target.detail} has {bytes_text(available)}. Make a dim "
+        "smaller, spread it over more devices (mesh:), or donate arguments whose buffers the "
+        "results can take"
+    )
+    return replace(done, record=record, notes=(*done.notes, note))
 
 
 def compared(compiled: Compiled, note: str) -> Compiled:
@@ -240,5 +248,4 @@ def _with_golden(
         notes=notes,
         stored=compiled.stored,
         transient=is_transient,
-        embedded=compiled.embedded,
     )

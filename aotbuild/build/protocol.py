@@ -48,7 +48,7 @@ from aotbuild.format.record_json import (
 from aotbuild.format.signature import Function
 
 # Increase it with every change that an older side would misread.
-VERSION = 7
+VERSION = 8
 # What a job is doing, in this order: failures name it.
 Stage = Literal["trace", "compile", "pad", "golden", "shrink"]
 
@@ -191,16 +191,6 @@ class Started(Message):
     waits: bool = False
 
 
-class Embedded(BaseModel):
-    """The constants in one executable, in bytes, and the largest of them, for people."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    total: int
-    largest: str
-    largest_bytes: int
-
-
 class Compiled(Message):
     """An executable was made, or taken from the store (`stored`). `notes` are for the user.
 
@@ -215,7 +205,6 @@ class Compiled(Message):
     record: _Record
     notes: tuple[str, ...] = ()
     stored: bool = False
-    embedded: Embedded | None = None
     plain: _Blob | None = None
     imported: tuple[str, ...] = ()
 

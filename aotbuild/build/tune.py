@@ -8,8 +8,8 @@ from pathlib import Path
 from packaging.version import Version
 
 from aotbuild.build.events import Listener
-from aotbuild.build.executors.driver import LOCAL, run_units
 from aotbuild.build.plan import Plan, make_plan
+from aotbuild.build.run_units import LOCAL, run_units
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError, UnitFailure
 from aotbuild.manifest import Function, Manifest

@@ -233,8 +233,8 @@ def _end(state: UnitState, event: UnitDone, now: float) -> None:
     state.state = DONE if event.failure is None else FAILED
     state.size = event.record.blob.size if event.record else None
     state.stored = event.stored
-    seconds = now - state.started if event.seconds is None and state.started else event.seconds
-    state.seconds = None if seconds is None else round(seconds, 3)
+    if state.started is not None:
+        state.seconds = round(now - state.started, 3)
 
 
 def _size(state: UnitState) -> str:

@@ -8,11 +8,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
-from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, check_replaceable, plan_document, unit_document
 from aotbuild.errors import BuildError
-from aotbuild.format.printing import bytes_text, count_text, printable
+from aotbuild.format.printing import bytes_text, count_text
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
@@ -52,11 +51,6 @@ _HEADERS = ("function", "signature", "target", "size", "flops", "tuned")
         help="Trace every function, also if nothing changed since an earlier build. The store "
         "still has their executables.",
     ),
-    flag(
-        "--check",
-        help="Build nothing. Say whether the folder is what a build would write, and exit with "
-        f"{FAILED} if it is not.",
-    ),
 )
 def build(
     output: Output,
@@ -67,8 +61,7 @@ def build(
     jobs: int | None,
     executor: str | None,
     fresh: bool,
-    check: bool,
-) -> int | None:
+) -> None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     from aotbuild.build.project import open_project
 
@@ -77,32 +70,16 @@ def build(
         raise UsageError(msg)
     project = open_project(manifest, root, say)
     folder = _folder(project, out, in_place)
-    if check:
-        return _check(output, project, folder)
     check_replaceable(folder)
     started = monotonic()
     package = _compile(output, project, folder, jobs, executor, fresh=fresh)
     _print(output, package, monotonic() - started)
-    return None
 
 
 def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     if in_place:
         return project.sources.import_root / project.sources.artifacts
     return out or Path("build", "aot", project.sources.artifacts)
-
-
-def _check(output: Output, project: Project, folder: Path) -> int | None:
-    """Print whether a folder is what a build would write, and why not; return the exit code."""
-    from aotbuild.build.check import out_of_date
-
-    reasons = out_of_date(project.plan, project.sources, folder)
-    output.document.update(folder=str(folder), up_to_date=not reasons, reasons=reasons)
-    for reason in reasons:
-        output.text(printable(reason))
-    state = "is out of date: build it again" if reasons else "is up to date"
-    output.text(f"{folder} {state}")
-    return FAILED if reasons else None
 
 
 def _compile(
@@ -148,7 +125,7 @@ def _fill(document: dict[str, Any], package: Package) -> None:
     """Complete the document of a build with what it made."""
     document.update(
         size=package.size,
-        notes=_notes(package),
+        notes=list(package.notes),
         store=asdict(package.store),
         origins=asdict(package.origins),
     )
@@ -185,13 +162,5 @@ def _print(output: Output, package: Package, seconds: float) -> None:
     for line in (*origins(package), summary(package, seconds)):
         output.text(line)
     output.text(f"written to {package.folder}")
-    for note in _notes(package):
+    for note in package.notes:
         output.text(f"note: {note}")
-
-
-def _notes(package: Package) -> list[str]:
-    from aotbuild.build.package_size import compressed_size, size_note
-
-    size = compressed_size(package.files())
-    note = size_note(size, "compressed, what was built", package.size_remedy)
-    return [*package.notes, *([note] if note else [])]

@@ -269,15 +269,6 @@ def device_memory(analysis: Mapping[str, Any]) -> float | None:
     return _size(analysis.get(DEVICE_BYTES))
 
 
-def gib_text(size: float) -> str:
-    """Return a size in binary units, as in device data sheets: `15.75 GiB` or `3 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            break
-        size /= 1024
-    return f"{size:,.2f}".rstrip("0").rstrip(".") + f" {unit}"
-
-
 def _size(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

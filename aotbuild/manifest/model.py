@@ -172,9 +172,6 @@ class Manifest(Model):
     keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
         default=Keep(stages=()), description="Stages of each compilation to keep; default: none"
     )
-    memory: Literal["refuse", "warn"] = Field(
-        default="refuse", description="What a unit that needs more memory than its device has does"
-    )
     defaults: Options = Field(
         default_factory=Options, description="Options of every function that does not set them"
     )

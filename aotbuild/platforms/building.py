@@ -147,8 +147,7 @@ class Description:
     `plugins` are the distributions beside jaxlib that compile, or that those call.
     `worker_variables` are set in every worker, whatever it compiles for. No worker inherits
     variables with `device_prefixes` and `option_prefixes`: they choose devices, or the compiler's
-    options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
-    the part of a device's memory that jax takes when it starts, if it takes it at once. `aliases`
+    options. `hints` are texts in a compiler's errors and what to do about each. `aliases`
     are what people call the platform, too: an error suggests its name. `most_devices` is how many a
     call may have.
     """
@@ -162,7 +161,6 @@ class Description:
     device_prefixes: tuple[str, ...] = ()
     option_prefixes: tuple[str, ...] = ()
     hints: Mapping[str, str] = MappingProxyType({})
-    preallocated: float | None = None
     most_devices: int = MAX_DEVICES
     aliases: tuple[str, ...] = ()
 

@@ -26,7 +26,6 @@ from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.custom_calls import CustomCalls
-from aotbuild.worker.embedded import embedded_constants
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.lower import Lowered, lower
@@ -173,7 +172,6 @@ class Session:
                     *decision_notes(record),
                 ),
                 stored=made.stored,
-                embedded=None if target.is_portable else embedded_constants(traced),
                 plain=self._plain(made.candidate),
                 imported=imported,
             )

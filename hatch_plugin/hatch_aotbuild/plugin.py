@@ -21,7 +21,7 @@ from aotbuild.build.interrupts import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.format.layout import stages_path
+from aotbuild.format.layout import PYPI_LIMIT, stages_path
 from aotbuild.format.printing import os_error_text
 from aotbuild.format.temporary import temporary_folder
 from hatch_aotbuild.backend import BESIDE_BUILT, leave_out
@@ -76,12 +76,10 @@ class AotBuildHook(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Put kept stages beside the wheel; warn about a wheel that PyPI would not take."""
         if self.target_name == "wheel" and version != "editable":
-            from aotbuild.build.package_size import size_note
-
             wheel = Path(artifact_path)
             with self._abort_on_error():
                 self._put_stages(stages_path(wheel))
-            if note := size_note(wheel.stat().st_size, wheel.name):
+            if note := _size_note(wheel.stat().st_size, wheel.name):
                 self.app.display_warning(f"aotbuild: {note}")
         self._end()
 
@@ -184,6 +182,17 @@ class AotBuildHook(BuildHookInterface[Any]):
         self._files.close()
         for name in ("_files", "_artifacts"):
             vars(self).pop(name, None)
+
+
+def _size_note(size: int, name: str) -> str:
+    """Return a note about a wheel of that many bytes; empty if PyPI takes it."""
+    if size <= PYPI_LIMIT:
+        return ""
+    return (
+        f"{name} has {size / 1e6:.0f} MB; PyPI's default limit for one file is 100 MB. "
+        "`aotbuild split` makes a base wheel and one for each family of targets, and "
+        "`constants: hoist` stores large constants once"
+    )
 
 
 def read_manifest(table: Mapping[str, Any]) -> str:

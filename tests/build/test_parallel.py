@@ -1,4 +1,4 @@
-"""Units side by side: as many as CPUs and memory allow, in an order that keeps both busy."""
+"""Units side by side: as many as CPUs and memory allow, each with the settings of its worker."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pytest
 from support.projects import MANIFEST, write_project
 
 from aotbuild.build.events import Event, Listener, UnitDone, UnitStarted, ignore
-from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
 from aotbuild.build.protocol import Hello
-from aotbuild.build.schedule import Schedule, Task
+from aotbuild.build.run_units import Schedule, Task, run_units
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import Worker
@@ -137,26 +136,13 @@ def test_one_thread_keeps_to_its_settings() -> None:
         task = schedule.take(last)
         last = task.settings
         taken.append(label(task))
-    assert taken == ["b(n=1)", "b(n=2)", "b(n=3)", "a(n=1)", "a(n=2)"]
+    assert taken == ["a(n=1)", "a(n=2)", "b(n=1)", "b(n=2)", "b(n=3)"]
 
 
 def test_settings_that_nobody_is_at_come_first() -> None:
     schedule = Schedule(tasks(("a", [1, 2, 3, 4, 5]), ("b", [1]), ("c", [1, 2])))
-    assert [label(schedule.take(None)) for _ in range(3)] == ["a(n=1)", "c(n=1)", "b(n=1)"]
-    # Then where the most is left for each who is at it.
-    assert [label(schedule.take(None)) for _ in range(2)] == ["a(n=2)", "a(n=3)"]
-
-
-def test_the_longest_comes_first_once_it_is_known() -> None:
-    first, *_, other = tasks(("a", [1, 2, 3]), ("b", [1]))
-    signatures = [first, *(Task(other.settings, t.job, t.units) for t in tasks(("a", [1, 2, 3])))]
-    schedule = Schedule(signatures)
-    begun = schedule.take(first.settings)
-    schedule.finish(begun, 1.0)
-    for seconds in (1.0, 9.0):
-        schedule.finish(schedule.take(other.settings), seconds)
-    assert schedule._expected(signatures[2]) == 9.0
-    assert label(schedule.take(other.settings)) == "a(n=3)"
+    assert [label(schedule.take(None)) for _ in range(3)] == ["a(n=1)", "b(n=1)", "c(n=1)"]
+    assert label(schedule.take(None)) == "a(n=2)"
 
 
 # --- workers --------------------------------------------------------------------------------------

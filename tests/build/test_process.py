@@ -16,10 +16,10 @@ from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.events import UnitDone
-from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
+from aotbuild.build.run_units import run_units
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import NotStarted, Worker

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from aotbuild.build.executors import project_files
-from aotbuild.build.executors.project_files import pack_project, unpack_project
+from aotbuild.build import project_files
+from aotbuild.build.project_files import pack_project, unpack_project
 from aotbuild.errors import PlanError
 
 
@@ -21,7 +23,8 @@ def write(root: Path, *names: str) -> Path:
 
 
 def found(root: Path) -> set[str]:
-    return {path.as_posix() for path in project_files.project_files(root)}
+    with zipfile.ZipFile(io.BytesIO(pack_project(root))) as archive:
+        return set(archive.namelist())
 
 
 def test_secrets_environments_and_what_tools_write_stay_here(tmp_path: Path) -> None:
@@ -34,14 +37,7 @@ def test_secrets_environments_and_what_tools_write_stay_here(tmp_path: Path) -> 
 def test_gitignore_leaves_out_all_but_modules(tmp_path: Path) -> None:
     write(tmp_path, "proj/_version.py", "proj/fast.so", "proj/log.txt", "data/big.npz", "data/m.py")
     (tmp_path / ".gitignore").write_text("_version.py\n*.so\n*.txt\n/data/\n")
-    assert found(tmp_path) == {"proj/_version.py", "proj/fast.so"}
-
-
-def test_our_own_rules_win(tmp_path: Path) -> None:
-    write(tmp_path, "weights/w.npz", "weights/old.npz", "proj/huge.py", "notes.md")
-    (tmp_path / ".gitignore").write_text("weights/\n")
-    (tmp_path / ".aotbuildignore").write_text("!weights/\n/weights/old.npz\nhuge.py\n*.md\n")
-    assert found(tmp_path) == {"weights/w.npz"}
+    assert found(tmp_path) == {"proj/_version.py", "proj/fast.so", "data/m.py"}
 
 
 def test_links_are_followed_once(tmp_path: Path) -> None:
@@ -64,7 +60,7 @@ def test_too_much_is_refused_with_the_largest_files(
     assert str(caught.value) == (
         f"{tmp_path}: other machines would get 3 MB of this project, more than 2 MB; its largest "
         "files:\n  3.0 MB  data/a.bin\n  0.0 MB  proj/m.py\nList what the build does "
-        "not read in .aotbuildignore, as in a .gitignore."
+        "not read in .gitignore."
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from support.cli import Result, invoke
 from support.processes import ROOT
 from support.projects import write_project
 
-from aotbuild.format.index import MAGIC, Index, write_index
+from aotbuild.format.index import MAGIC, Index
 
 pytestmark = pytest.mark.process
 
@@ -205,79 +204,3 @@ def test_ended_while_compiling(
 
 def _path() -> str:
     return os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)])
-
-
-@pytest.fixture(scope="module")
-def in_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that was built in place."""
-    root = write_project(tmp_path_factory.mktemp("check") / "here", MANIFEST, code=CODE)
-    result = invoke("build", root / "aot.yaml", "--in-place")
-    assert result.exit_code == 0, result.output
-    return root
-
-
-class TestCheck:
-    """`--check` says whether a build is needed; it compiles nothing."""
-
-    @pytest.fixture
-    def built(self, in_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        root = Path(shutil.copytree(in_place, tmp_path / "here"))
-        monkeypatch.chdir(root)
-        monkeypatch.setattr("aotbuild.build.worker_process.Worker._start", None)  # it would compile
-        return root
-
-    def reasons(self, *options: str, code: int = 5) -> list[str]:
-        result = invoke("build", "--check", "--json", *(options or ("--in-place",)))
-        assert result.exit_code == code, result.output
-        document = json.loads(result.stdout)
-        assert document["up_to_date"] is not document["reasons"]
-        found: list[str] = document["reasons"]
-        return found
-
-    def test_what_was_built_is_up_to_date(self, built: Path) -> None:
-        assert self.reasons(code=0) == []
-        result = invoke("build", "--check", "--in-place")
-        assert (result.exit_code, result.stderr) == (0, "")
-        assert result.stdout == f"{built / 'proj' / '_aot'} is up to date\n"
-
-    def test_nothing_is_built(self, built: Path) -> None:
-        assert self.reasons("--out", "elsewhere/_aot") == ["elsewhere/_aot: nothing is built"]
-        assert not (built / "elsewhere").exists()
-        assert self.reasons("--root", ".") == [f"{FOLDER}: nothing is built"]
-
-    def test_an_edited_module(self, built: Path) -> None:
-        (built / "proj" / "code.py").write_text(CODE + "# edited")
-        assert self.reasons() == ["proj/code.py: changed since it was compiled"]
-        result = invoke("build", "--check", "--in-place")
-        assert result.exit_code == 5
-        assert result.stdout.endswith("_aot is out of date: build it again\n")
-
-    def test_a_module_that_is_gone(self, built: Path) -> None:
-        (built / "proj" / "__init__.py").unlink()
-        assert self.reasons() == ["proj/__init__.py: is missing since it was compiled"]
-
-    def test_an_edited_manifest(self, built: Path) -> None:
-        manifest = built / "aot.yaml"
-        manifest.write_text(MANIFEST.replace("scale:", "other:", 1))
-        assert self.reasons()[0] == "aot.yaml: changed since it was compiled"
-        assert any(reason.startswith("not built: other for cpu:") for reason in self.reasons())
-        assert any("not in the manifest: scale for cpu:" in reason for reason in self.reasons())
-
-    def test_a_module_that_no_function_imports(self, built: Path) -> None:
-        (built / "proj" / "new.py").write_text("")
-        assert self.reasons(code=0) == []
-
-    def test_another_jax(self, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        index = built / "proj" / "_aot" / "index"
-        opened = Index.open(index.read_bytes(), "index")
-        functions = list(opened.functions())
-        records = [record for f in functions for record in opened.records(f.name)]
-        header = {**opened.header, "jax": "0.1.0"}
-        index.write_bytes(write_index(header, functions, records))
-        (reason,) = self.reasons()
-        assert reason.startswith("jax: expected ")
-        assert reason.endswith(", found 0.1.0")
-
-    def test_a_damaged_index(self, built: Path) -> None:
-        (built / "proj" / "_aot" / "index").write_text("nothing")
-        assert "the index is damaged" in self.reasons()[0]

@@ -36,7 +36,6 @@ OF_MANIFESTS: tuple[tuple[str, ...], ...] = (
     ("lock",),
     ("lock", "--check"),
     ("build",),
-    ("build", "--check"),
     ("init",),
 )
 

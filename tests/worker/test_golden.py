@@ -17,9 +17,9 @@ from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build import attempt, worker_process
 from aotbuild.build.events import UnitDone
-from aotbuild.build.executors.driver import run_units
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
+from aotbuild.build.run_units import run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.format.canonical import sha256_hex

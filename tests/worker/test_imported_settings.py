@@ -8,8 +8,8 @@ import pytest
 from support.projects import MANIFEST, write_project
 
 from aotbuild.build.events import UnitDone, ignore
-from aotbuild.build.executors.driver import run_units
 from aotbuild.build.plan import make_plan
+from aotbuild.build.run_units import run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe

@@ -129,7 +129,6 @@ class Cuda(Description):
     worker_variables = (("CUDA_ROOT", CUDA_ROOT),)
     device_prefixes = ("CUDA_",)
     hints = _HINTS
-    preallocated = 0.75
     process = Process(
         own_folder=True,
         # XLA reads tuning results once in a process, and Pallas keeps to the first GPU that it

@@ -11,7 +11,6 @@ import re
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,8 @@ from typing import Any
 from distributed import WorkerPlugin, get_worker
 
 from aotbuild.build.attempt import Outcome, Request, run_attempt
-from aotbuild.build.executors.project_files import unpack_project
 from aotbuild.build.pool import WorkerPool, usable_cpus
+from aotbuild.build.project_files import unpack_project
 from aotbuild.build.protocol import Done, Hello, Reply, Started, to_line
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.build_store import open_store
@@ -42,14 +41,14 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class Answer:
     """What an attempt on a worker sends back.
 
-    `messages` are the job's, as lines of the protocol, each with its time in seconds. They have
-    paths below `root`, the project's folder on that machine. `entries` are files of the store by
-    key, `blobs` are bytes by file name. `refused` says why the worker cannot work for the build.
+    `messages` are the job's, as lines of the protocol, with paths below `root`, the project's
+    folder on that machine. `entries` are files of the store by key, `blobs` are bytes by file name.
+    `refused` says why the worker cannot work for the build.
     """
 
     machine: str
     root: str = ""
-    messages: list[tuple[float, str]] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
     entries: dict[str, bytes] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -109,11 +108,10 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             toolchain = self._toolchain(request.settings.toolchain, say)
             self._keep_compilers()
         settings = replace(request.settings, toolchain=toolchain)
-        started = time.monotonic()
-        messages: list[tuple[float, Reply]] = []
+        messages: list[Reply] = []
 
-        def tell(message: Reply, _: float | None = None) -> None:
-            messages.append((time.monotonic() - started, message))
+        def tell(message: Reply) -> None:
+            messages.append(message)
             if isinstance(message, Started) and message.target:
                 say(f"compiling {request.job.label} for {message.target}")
             elif isinstance(message, Started) and message.doing:
@@ -123,9 +121,9 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             outcome = run_attempt(pool, replace(request, settings=settings), tell)
         finally:
             self._end_idle_compilers(pool)
-        lines = [(at, to_line(message)) for at, message in messages]
-        named = {digest for _, line in lines for digest in _DIGEST.findall(line)}
-        kept = [message for _, message in messages if isinstance(message, Done)]
+        lines = list(map(to_line, messages))
+        named = {digest for line in lines for digest in _DIGEST.findall(line)}
+        kept = [message for message in messages if isinstance(message, Done)]
         return Answer(
             machine,
             str(self._root),

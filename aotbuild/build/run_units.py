@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,15 +17,14 @@ from functools import partial
 from pathlib import Path
 
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
+from aotbuild.build.dask_client import open_cluster
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
-from aotbuild.build.executors.dask_client import open_cluster
-from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.memory_limit import check_memory
-from aotbuild.build.plan import Plan
+from aotbuild.build.jobs import Fed, Job, make_jobs
+from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import open_pool
 from aotbuild.build.progress import GOLDEN, GOLDEN_SECONDS, START, Progress
 from aotbuild.build.protocol import Compiled, Done, Hello, Reply
-from aotbuild.build.schedule import Schedule, Task
+from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.build.worker_process import job_timeout
 from aotbuild.errors import PlanError
@@ -85,7 +85,6 @@ def run_units(
             Schedule(tasks),
             attempt,
             listener,
-            plan.manifest.memory,
             timeout,
             golden_timeout,
             is_on(SHRINK_VARIABLE, os.environ),
@@ -140,11 +139,53 @@ def _opened(
         yield cluster.attempt, threads
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A job, the settings of the worker it needs, and its units."""
+
+    settings: Settings
+    job: Job
+    units: tuple[BuildUnit, ...]
+
+    def after_feedback(self, fed: Fed) -> Task:
+        """Return the task of the next call, which gets the result of this task's."""
+        units = tuple(unit.after_feedback() for unit in self.units)
+        return Task(self.settings, self.job.after_feedback(fed), units)
+
+
+class Schedule:
+    """The tasks that no thread has begun. Safe to use from several threads.
+
+    Other settings need another process, so a thread keeps to those of its last task while there are
+    more of them. Then come those that the fewest threads work on.
+    """
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._waiting = list(tasks)
+        self._at_work: Counter[Settings] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, last: Settings | None) -> Task:
+        """Return the next task for a thread whose last task had these settings."""
+        with self._lock:
+            same = [task for task in self._waiting if task.settings == last]
+            few = min(self._waiting, key=lambda task: self._at_work[task.settings])
+            task = same[0] if same else few
+            self._waiting.remove(task)
+            self._at_work[task.settings] += 1
+            return task
+
+    def finish(self, task: Task) -> None:
+        """Note that a task is done."""
+        with self._lock:
+            self._at_work[task.settings] -= 1
+
+
 @dataclass
 class _Runner:
     """Runs the tasks of a schedule. Without `shrink`, no executable is rewritten.
 
-    `attempt` gives one job to one worker. `memory` is the manifest's `memory:`. `unsafe` are
+    `attempt` gives one job to one worker. `unsafe` are
     functions whose golden inputs killed a worker once. `spent` has the seconds that each function's
     golden outputs took so far.
     """
@@ -152,7 +193,6 @@ class _Runner:
     schedule: Schedule
     attempt: Attempt
     listener: Listener
-    memory: str
     timeout: float
     golden_timeout: float
     shrink: bool
@@ -160,29 +200,23 @@ class _Runner:
     build_store: BuildStore
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
-    # The task that this thread had last, and the seconds that it took so far.
+    # The task that this thread had last.
     _thread: threading.local = field(default_factory=threading.local)
 
     def run_next(self) -> list[UnitDone]:
         """Take the next task and run it to its end."""
         last: Task | None = getattr(self._thread, "last", None)
         task = self.schedule.take(last.settings if last else None)
-        self._thread.last, self._thread.seconds = task, 0.0
-        seconds = None
+        self._thread.last = task
         try:
-            results = self._run(task)
-            # What the store had says nothing of the next time that it must be compiled.
-            if not any(result.stored or result.failure for result in results):
-                seconds = self._thread.seconds
+            return self._run(task)
         finally:
-            self.schedule.finish(task, seconds)
-        return results
+            self.schedule.finish(task)
 
     def _run(self, task: Task) -> list[UnitDone]:
         """Run one task. When its worker exits, the unit at work fails and the others go on."""
         waiting = {str(unit.target): unit for unit in task.units}
-        check = partial(check_memory, mode=self.memory)
-        progress = Progress(waiting, self.listener, check, task.job.golden)
+        progress = Progress(waiting, self.listener, task.job.golden)
         while progress.is_unfinished:
             progress.restart()
             self._attempt(task, progress)
@@ -194,14 +228,13 @@ class _Runner:
         job = self._only(task.job, progress)
         request = Request(task.settings, job, self.timeout, self.golden_timeout)
         outcome = self.attempt(request, partial(self._receive, progress))
-        self._thread.seconds += outcome.seconds
         self.spent[job.name] = self.spent.get(job.name, 0.0) + outcome.golden_seconds
         if outcome.exited is None:
             progress.end()
         else:
             self._exited(outcome.exited, outcome.overtime, request, progress)
 
-    def _receive(self, progress: Progress, message: Reply, at: float | None = None) -> None:
+    def _receive(self, progress: Progress, message: Reply) -> None:
         if isinstance(message, Compiled):
             self.traced.files.update(message.imported)
         if isinstance(message, Done):
@@ -210,7 +243,7 @@ class _Runner:
             self.traced.stored.update(message.blobs)
             for kind, text in message.problems.items():
                 self.build_store.store.tell(kind, text)
-        progress.receive(message, at)
+        progress.receive(message)
 
     def _exited(
         self, exited: Exited, overtime: str | None, request: Request, progress: Progress

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell
-from aotbuild.build.executors.project_files import pack_project
+from aotbuild.build.project_files import pack_project
 from aotbuild.build.protocol import Hello, Started, read_reply
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import PlanError
@@ -28,7 +28,7 @@ from aotbuild.toolchains.exact import ExactToolchain
 from aotbuild.toolchains.toolchain import Toolchain
 
 if TYPE_CHECKING:
-    from aotbuild.build.executors.dask_worker import Answer
+    from aotbuild.build.dask_worker import Answer
 
 # Attempts in flight: a cluster has its own queue, and grows by what is in it.
 _MOST_WAITING = 1000
@@ -103,7 +103,7 @@ class DaskCluster:
 
     def begin(self, sources: SourceTree, toolchains: Mapping[Toolchain, ExactToolchain]) -> None:
         """Give the build to all workers, also to those that come later."""
-        from aotbuild.build.executors.dask_worker import BuildOnWorker  # imports distributed
+        from aotbuild.build.dask_worker import BuildOnWorker  # imports distributed
 
         import_root = sources.below(sources.import_root)
         if import_root is None:
@@ -161,7 +161,7 @@ class DaskCluster:
         raise AssertionError
 
     def _answer(self, key: str, request: Request) -> Answer:
-        from aotbuild.build.executors.dask_worker import run_job  # imports distributed
+        from aotbuild.build.dask_worker import run_job  # imports distributed
 
         have = frozenset(self._large.get(request.job.name, ()))
         future = self._client.submit(
@@ -193,8 +193,8 @@ class DaskCluster:
         self._keep_blobs(request.job.name, answer.blobs)
         # Messages name files of the project as the user knows them.
         there, here = answer.root, str(self._hello.root)
-        for at, line in answer.messages:
-            tell(read_reply(line.replace(there, here)), at)
+        for line in answer.messages:
+            tell(read_reply(line.replace(there, here)))
         outcome = answer.outcome
         if outcome.exited is None:
             return outcome
