@@ -71,21 +71,14 @@ class ProjectError(AotbuildError):
 
 @dataclass(frozen=True)
 class UnitFailure:
-    """Why one build unit failed: the unit's name, the stage that failed, and what happened.
-
-    `printed` is the end of what the code printed before a trace failed.
-    """
+    """Why one build unit failed: the unit's name, the stage that failed, and what happened."""
 
     unit: str
     stage: str
     message: str
-    printed: str = ""
 
     def __str__(self) -> str:
-        body = self.message
-        if self.printed:
-            body += "\nprinted meanwhile:" + f"\n{self.printed}".replace("\n", "\n  ")
-        body = body.replace("\n", "\n    ")
+        body = self.message.replace("\n", "\n    ")
         return f"{self.unit}: {self.stage}:\n    {body}"
 
 
@@ -128,20 +121,12 @@ def listing(failures: Sequence[UnitFailure]) -> str:
 
 
 def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
-    """Group the units with the same failure, so that each message is printed once.
-
-    With it comes the longest text that was printed: only the first trace imports modules.
-    """
+    """Group the units with the same failure, so that each message is printed once."""
     groups: dict[tuple[str, str], list[UnitFailure]] = {}
     for failure in failures:
         groups.setdefault((failure.stage, failure.message), []).append(failure)
     return [
-        UnitFailure(
-            "\n".join(failure.unit for failure in group),
-            stage,
-            message,
-            max((failure.printed for failure in group), key=len),
-        )
+        UnitFailure("\n".join(failure.unit for failure in group), stage, message)
         for (stage, message), group in groups.items()
     ]
 

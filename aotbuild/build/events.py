@@ -29,9 +29,9 @@ class UnitDone:
     stored: bool = False
     transient: bool = False
 
-    def failed(self, stage: str, message: str, printed: str = "") -> UnitDone:
+    def failed(self, stage: str, message: str) -> UnitDone:
         """Return this unit as one that failed after it was compiled."""
-        failure = UnitFailure(str(self.unit), stage, message, printed)
+        failure = UnitFailure(str(self.unit), stage, message)
         key = self.record.signature.key() if self.record else self.key
         return UnitDone(self.unit, self.function, failure=failure, key=key)
 

@@ -94,7 +94,7 @@ class Progress:
                 self._fail_compiled(stage, error)
             case Failed(target=str(target), stage=stage, error=error):
                 done = UnitDone(self._leave(target), message.function, key=message.key)
-                self._finish(done.failed(stage, error, message.printed))
+                self._finish(done.failed(stage, error))
             case GoldenOutputs():
                 self.golden = message
             case Done(fed=fed):

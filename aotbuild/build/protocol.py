@@ -219,7 +219,6 @@ class Failed(Message):
     target: str | None = None
     stage: Stage
     error: str
-    printed: str = ""
     function: _Function | None = None
     key: str | None = None
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
-import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
@@ -25,7 +24,7 @@ from aotbuild.manifest import (
     TupleSpec,
 )
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.deferred import Deferred, structure_of
+from aotbuild.worker.leaves import key_path
 from aotbuild.worker.like import Dims, like_tree
 
 
@@ -56,11 +55,6 @@ def make_avals(
             return None
 
 
-def to_aval(leaf: Any) -> Aval:
-    """Return the aval of a `ShapeDtypeStruct` or an abstract value of jax."""
-    return Aval(tuple(map(int, leaf.shape)), str(leaf.dtype), bool(leaf.weak_type))
-
-
 def check_dtypes(call: str, outputs: Iterable[tuple[Any, Any]]) -> None:
     """Raise TraceRefused if a result, given with its path, has a dtype that no record can name."""
     for path, leaf in outputs:
@@ -78,22 +72,10 @@ def check_dtypes(call: str, outputs: Iterable[tuple[Any, Any]]) -> None:
             raise TraceRefused(msg) from err
 
 
-def is_key_dtype(dtype: Any) -> bool:
-    """Return whether a dtype is one of typed PRNG keys, as `key<fry>`."""
-    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
-
-
-def as_numpy(array: Any) -> Any:
-    """Return an array as numpy's; typed PRNG keys become their key data."""
-    if is_key_dtype(array.dtype):
-        array = jax.random.key_data(array)
-    return np.asarray(array)
-
-
 def describe_result(job: Job, result: Any, inputs: Any) -> Tree:
     """Return the description of a result; parts may refer to the inputs, `(args, kwargs)`."""
     try:
-        return describe_output(structure_of(result), structure_of(inputs))
+        return describe_output(jax.tree.structure(result), jax.tree.structure(inputs))
     except TreeRefused as err:
         what = _place(key_path(result, err.path), result)
         msg = (
@@ -114,22 +96,6 @@ def _place(path: tuple[Any, ...], result: Any) -> str:
     if first.idx == 0:
         return f"returns a {{}} at result{_shown(below)}"
     return f"puts a {{}} into an argument, at {_shown(below[2:] if first.idx > 1 else below)}"
-
-
-def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the key path of the node at these child indices; a `Deferred` has none inside."""
-    if not indices or isinstance(tree, Deferred):
-        return ()
-    children = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]
-    (entry,), child = children[indices[0]]
-    return (entry, *key_path(child, indices[1:]))
-
-
-def named_path(path: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return a path in `(args, kwargs)`, its first two entries replaced by the argument's name."""
-    kind, entry, *rest = path
-    name = names[entry.idx] if kind.idx == 0 else entry.key
-    return (name, *rest)
 
 
 def _leaf(spec: LeafSpec, role: str, symbolic: Dims | None) -> Any:

@@ -13,7 +13,7 @@ from aotbuild.errors import PlanError
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.files import make_folders, write_whole
 from aotbuild.format.record import Blob, Constant
-from aotbuild.worker.avals import to_aval
+from aotbuild.worker.leaves import to_aval
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from aotbuild.format.target import HOST, Target
 from aotbuild.format.tree import LEAF, Tree, TreeRefused, children_of, describe
 from aotbuild.format.values import NotEncodable, encode, is_plain, qualified_name
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.avals import to_aval
+from aotbuild.worker.leaves import to_aval
 
 PRINT = "debug_print"
 # The primitives, and the word of each in a record.

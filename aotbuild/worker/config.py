@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,6 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.format.values import cut
 from aotbuild.format.words import did_you_mean
-from aotbuild.worker.jax_variables import JaxVariables, listening
 
 # Changes of these are undone: they do not change an executable (logging, caches, the backend).
 _HARMLESS = (
@@ -76,12 +76,12 @@ _PLAIN = (bool, int, float, str, type(None))
 class Imports:
     """The modules that are imported for a job, and the settings of jax that each one changed.
 
-    `config` is the manifest's.
+    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS.
     """
 
     config: dict[str, Any]
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    variables: JaxVariables = field(default_factory=JaxVariables)
+    flags: dict[str, str] = field(default_factory=dict)
 
     def adopt(self, references: Iterable[str], role: str) -> None:
         """Import the modules of some references, and keep the settings that they change.
@@ -89,9 +89,11 @@ class Imports:
         A module that cannot be imported is reported where it is used. TraceRefused begins with
         `role`, and says what the manifest and a module say otherwise.
         """
+        variables = dict(os.environ)
         for module in _named_modules(references):
             if module not in sys.modules:
                 self._import(module)
+        _check_variables(variables, role)
         lines = [
             f"{role}: the manifest says config: {{{name}: {_yaml(self.config[name])}}}, and "
             f"importing {module} sets it to {_yaml(value)}\n"
@@ -102,10 +104,11 @@ class Imports:
             raise TraceRefused("".join(lines) + "Take it out of one of them.")
 
     def _import(self, module: str) -> None:
-        before = dict(jax.config.values)
-        with contextlib.suppress(BaseException), listening(self.variables.jax_is_imported):
+        before, flags = dict(jax.config.values), os.environ.get("XLA_FLAGS", "")
+        with contextlib.suppress(BaseException):
             importlib.import_module(module)
-        self.variables.leave(module)
+        if os.environ.get("XLA_FLAGS", "") != flags:
+            self.flags[module] = os.environ.get("XLA_FLAGS", "")
         changed = {name: jax.config.values[name] for name in _changed(before)}
         _restore({n: value for n, value in before.items() if n not in changed})
         if changed:
@@ -118,14 +121,9 @@ class Imports:
             for name, (module, value) in self._settings().items()
         ]
         notes += [
-            f"importing {module} sets XLA_FLAGS: compiled without {cut(' '.join(flags), 200)}"
-            for module, flags in self.variables.flags.items()
-        ]
-        notes += [
-            f"importing {module} sets XLA_FLAGS to have {cut(count, 20)} CPU devices; the compiler "
-            f"has {jax.device_count()}: mesh: says how many"
-            for module, count in self.variables.devices.items()
-            if count != str(jax.device_count())
+            f"importing {module} sets XLA_FLAGS to {cut(flags, 200)}: compiled without them "
+            "(mesh: says how many devices there are)"
+            for module, flags in self.flags.items()
         ]
         return tuple(notes)
 
@@ -144,6 +142,26 @@ class Imports:
             for module, changed in self.changed.items()
             for name, value in changed.items()
         }
+
+
+def _check_variables(before: Mapping[str, str], role: str) -> None:
+    """Refuse variables that a module has set for jax: here jax was imported before.
+
+    In a program, jax reads them when the module imports it.
+    """
+    for name, text in os.environ.items():
+        option = name.lower()
+        if before.get(name) == text or option.startswith(_HARMLESS):
+            continue
+        value = jax.config.values.get(option, text)
+        is_true = text.lower() in ("y", "yes", "t", "true", "on", "1")
+        if value != is_true if isinstance(value, bool) else str(value) != text:
+            msg = (
+                f"{role}: importing its modules sets {name}={text}, which this build has not read: "
+                f"jax was imported before\nSet {option} with jax.config.update in the module, or "
+                "under config: in the manifest."
+            )
+            raise TraceRefused(msg)
 
 
 def new_modules(references: Iterable[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
 from aotbuild.format.dtypes import DTYPES
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.deferred import same_structure, structure_of
+from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.user_errors import shorten
 
 # How often avals may change. Those that settle do so at once, or when all of a state was written.
@@ -111,7 +111,7 @@ def _part_for(tree: Any, parts: Mapping[str, Any]) -> str | None:
 
 def _is_alike(one: Any, other: Any) -> bool:
     """Return whether two trees are equal but for the avals of their leaves."""
-    return same_structure(structure_of(one), structure_of(other))
+    return same_structure(jax.tree.structure(one), jax.tree.structure(other))
 
 
 def _fed(declared: Any, part: Any) -> tuple[FedLeaf, ...]:
@@ -197,4 +197,4 @@ def _shapes(tree: Any) -> list[tuple[Any, ...]]:
 
 
 def _short(tree: Any) -> str:
-    return shorten(str(structure_of(tree)))
+    return shorten(str(jax.tree.structure(tree)))

@@ -7,6 +7,7 @@ when jax makes a client of a device, which only forks do.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import faulthandler
@@ -14,28 +15,29 @@ import os
 import random
 import resource
 import signal
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NoReturn
 
 _SEED = 0
+# How long functions that were registered with atexit may take, in seconds.
+_LONGEST_LEAVING = 10.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def serve_in_forks(
-    lines: IO[str],
-    prepare: Callable[[], None],
-    serve: Callable[[str], None],
-    leave: Callable[[], None],
+    lines: IO[str], prepare: Callable[[], None], serve: Callable[[str], None]
 ) -> None:
     """Serve each request in a fork of its own, until the lines end or a fork fails.
 
     `prepare` is called in this process, before the first fork.
 
-    `serve` gets the request as a line, and may read answers from `lines`. `leave` ends a fork.
-    Where a fork ends before it has served its request, this process ends as it did, with its exit
-    code or signal. Processes that a fork has started and left are killed.
+    `serve` gets the request as a line, and may read answers from `lines`. Where a fork ends before
+    it has served its request, this process ends as it did, with its exit code or signal. Processes
+    that a fork has started and left are killed.
     """
     is_prepared = False
     while line := lines.readline():
@@ -70,6 +72,23 @@ def fork() -> int:
     if child == 0:
         end_with_parent()
     return child
+
+
+def leave() -> NoReturn:
+    """End the process as Python does, but for the tear-down of modules, the slowest part with jax.
+
+    Threads of the user's code are not waited for either, and its functions at exit not for long:
+    the next job waits for this process.
+    """
+    try:
+        end = threading.Timer(_LONGEST_LEAVING, os._exit, (0,))
+        end.daemon = True
+        end.start()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
 
 
 def end_with_parent() -> None:

@@ -14,8 +14,8 @@ from aotbuild.format.wrap import NnxJit, Wrap, mark
 from aotbuild.manifest import LikeSpec
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.config import traced_with
-from aotbuild.worker.deferred import hold
 from aotbuild.worker.function import resolve
+from aotbuild.worker.leaves import tree_of
 from aotbuild.worker.user_errors import is_set_mesh, shorten, user_traceback
 
 Dims = Callable[[str], Any]
@@ -65,7 +65,7 @@ def like_tree(
     parts = _parts(spec, role, where, symbolic, wrap)
     pairs = zip(parts.paths, parts.leaves, strict=True)
     leaves = [_leaf(leaf, f"{where}{path}", is_static) for path, leaf in pairs]
-    tree = hold(parts.treedef, leaves, parts.paths)
+    tree = tree_of(parts.treedef, leaves, where)
     return wrap.restore((tree,))[0] if wrap else tree
 
 

@@ -6,16 +6,13 @@ as the log.
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import faulthandler
 import os
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 from aotbuild.build.protocol import (
     Fetched,
@@ -30,12 +27,7 @@ from aotbuild.build.protocol import (
 )
 from aotbuild.format.files import keep_umask
 from aotbuild.worker.forks import end_with_parent, serve_in_forks
-from aotbuild.worker.jax_variables import watch_import_statements
-from aotbuild.worker.own_modules import import_own_sources, is_own
-from aotbuild.worker.printed import keep_printed
-
-# How long functions that were registered with atexit may take, in seconds.
-_LONGEST_LEAVING = 10.0
+from aotbuild.worker.own_modules import import_own_sources
 
 
 def main() -> None:
@@ -52,7 +44,6 @@ def main() -> None:
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
     import_own_sources()
-    watch_import_statements()
 
     def serve(line: str) -> None:
         """Run the job of a line."""
@@ -66,33 +57,7 @@ def main() -> None:
         for reply in session.run(request.job):
             send(reply)
 
-    serve_in_forks(lines, partial(_prepare, hello), serve, _leave)
-
-
-def _leave() -> NoReturn:
-    """End the process as Python does, but for the tear-down of modules, the slowest part with jax.
-
-    Threads of the user's code are not waited for either, and its functions at exit not for long:
-    the next job waits for this process.
-    """
-    try:
-        end = threading.Timer(_LONGEST_LEAVING, os._exit, (0,))
-        end.daemon = True
-        end.start()
-        atexit._run_exitfuncs()
-        _drop_own_modules()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(0)
-
-
-def _drop_own_modules() -> None:
-    """Have the project's modules end what they keep, as temporary files that a variable has."""
-    for name, module in [*sys.modules.items()]:
-        with contextlib.suppress(Exception):  # what is in there may be anything
-            if is_own(name, getattr(module, "__file__", None)):
-                vars(module).clear()
+    serve_in_forks(lines, partial(_prepare, hello), serve)
 
 
 def _take_stdin() -> IO[str]:
@@ -107,7 +72,9 @@ def _take_stdout() -> IO[str]:
     """Keep the real stdout for the protocol, and send everything else's output to stderr."""
     protocol = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    keep_printed()
+    for stream in (sys.stdout, sys.stderr):
+        # What was printed before a crash is in the log.
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return protocol
 
 

@@ -14,7 +14,7 @@ from aotbuild.format.identity import is_decodable
 from aotbuild.format.nnx_outputs import nodes
 from aotbuild.format.tree import Marker, TreeRefused, describe
 from aotbuild.format.wrap import NnxJit
-from aotbuild.worker.deferred import same_structure
+from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.user_errors import shorten
 
 _REMEDY = "Do that outside of the function, before or after the call."

@@ -13,9 +13,9 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.record import Calling, Record, Requirements
 from aotbuild.format.target import Target
-from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.jitted import in_mesh
+from aotbuild.worker.leaves import to_aval
 from aotbuild.worker.like import Dims
 from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import Spec

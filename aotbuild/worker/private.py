@@ -16,7 +16,6 @@ from jax._src import (
     core,
     debugging,
     source_info_util,
-    tree_util,
 )
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, xla_client
@@ -390,20 +389,6 @@ def argument_leaves(traced: jax.stages.Traced) -> int:
     The public `args_info` makes their trees, which a type may refuse or change.
     """
     return int(traced._in_tree.num_leaves)
-
-
-def make_treedef(node_data: tuple[type, Any], children: list[Any]) -> Any:
-    """Return the treedef of a node.
-
-    Private: `PyTreeDef.from_node_data_and_children`, `tree_util.default_registry`; and `_registry`,
-    because jaxlib makes a plain namedtuple of a type that is registered otherwise.
-    """
-    kind, data = node_data
-    if hasattr(kind, "_fields") and kind in tree_util._registry:
-        held = [child.unflatten([object()] * child.num_leaves) for child in children]
-        return tree_util.tree_structure(tree_util._registry[kind].from_iter(data, held))
-    registry = tree_util.default_registry
-    return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
 
 
 def is_mutable_ref(value: Any) -> bool:

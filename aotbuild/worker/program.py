@@ -14,8 +14,8 @@ from jax.extend.core import Literal
 
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.arrays import array_digest, is_array
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
+from aotbuild.worker.leaves import array_digest, is_array
 
 # What is shown of a constant: numbers, and the beginning of a digest.
 _SHOWN_DIGITS = 12

@@ -31,8 +31,8 @@ from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware
 from aotbuild.worker import forks
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.arrays import array_digest
 from aotbuild.worker.function import resolve_function
+from aotbuild.worker.leaves import array_digest
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.portable import exported
 from aotbuild.worker.program import Program
@@ -121,7 +121,7 @@ class SecondFork:
             self._file.write(json.dumps(found).encode())
             self._file.flush()
         finally:
-            os._exit(0)
+            forks.leave()
 
     def result(self) -> Second:
         """Wait for the fork, and return what it found."""

@@ -33,7 +33,6 @@ from aotbuild.worker.own_modules import ProjectModules, files_below
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
-from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.stages import Stages
@@ -84,7 +83,6 @@ class Session:
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of the job; a unit that fails does not stop the others."""
-        PRINTED.clear()
         fed = None
         try:
             if modules := new_modules(job.function.references):
@@ -96,7 +94,7 @@ class Session:
             function, key = known_of(job)
             function = function and without_paths(function, self._secret_paths)[0]
             for target in job.targets:
-                yield _failure(target, "trace", err, function, key, PRINTED.end())
+                yield _failure(target, "trace", err, function, key)
         else:
             fed = traced.fed
             yield from self._compile_and_check(traced)
@@ -121,9 +119,9 @@ class Session:
                     notes = check_purity(traced, self._second, self._lower)
                     traced = replace(traced, notes=(*traced.notes, *notes))
                 except _ANY as err:
-                    key, printed = traced.signature.key(), PRINTED.end()
+                    key = traced.signature.key()
                     for each in traced.job.targets:
-                        yield _failure(each, "trace", err, traced.function, key, printed)
+                        yield _failure(each, "trace", err, traced.function, key)
                     return
             yield self._unit(traced, target, hardware, imported, candidates)
         # Last: they call the function, and if that ends this process, the executables are made.
@@ -260,10 +258,7 @@ def _failure(
     error: BaseException,
     function: Function | None,
     key: str | None,
-    printed: str = "",
 ) -> Failed:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
     text += description(target.platform).hint(text)
-    return Failed(
-        target=str(target), stage=stage, error=text, function=function, key=key, printed=printed
-    )
+    return Failed(target=str(target), stage=stage, error=text, function=function, key=key)

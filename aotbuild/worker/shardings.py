@@ -49,33 +49,6 @@ def out_specs(job: Job, paths: Paths, outputs: Sequence[Any]) -> tuple[Spec, ...
     return _spread(role, tree, paths, outputs, job.function.mesh)
 
 
-def specs_of_jit(
-    function: Any, closed: Any, mesh: Mesh | None
-) -> tuple[list[Spec | None], list[Spec | None]]:
-    """Return the specs that a function's own `jax.jit` demands of inputs and outputs, where known.
-
-    `closed` is the jaxpr of the function: one equation, if it is under jit.
-    """
-    jaxpr = closed.jaxpr
-    equation = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
-    if mesh is None or equation is None or not jax_private.is_jitted(function):
-        return [], []
-    ins = _demanded(equation.invars, equation.params.get("in_shardings", ()), mesh)
-    outs = _demanded(equation.outvars, equation.params.get("out_shardings", ()), mesh)
-    return [ins.get(var) for var in jaxpr.invars], [outs.get(var) for var in jaxpr.outvars]
-
-
-def _demanded(variables: Sequence[Any], shardings: Sequence[Any], mesh: Mesh) -> dict[Any, Spec]:
-    """Return the spec of each variable that has a sharding over the devices of a mesh."""
-    found = {}
-    for variable, sharding in zip(variables, shardings, strict=False):
-        if isinstance(sharding, NamedSharding):
-            spec = _over(sharding, len(variable.aval.shape), mesh)
-            if spec is not None:
-                found[variable] = spec
-    return found
-
-
 def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
     """Return the jax sharding of a spec."""
     return NamedSharding(mesh, PartitionSpec(*spec))

@@ -25,8 +25,7 @@ from aotbuild.format.tree import (
 from aotbuild.format.values import encode
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest import ArgSpec, DictSpec, LikeSpec, ListSpec, TupleSpec
-from aotbuild.worker.avals import key_path, named_path
-from aotbuild.worker.deferred import structure_of
+from aotbuild.worker.leaves import key_path, named_path
 from aotbuild.worker.like import structure_anew
 
 _SHOWN = 12
@@ -53,7 +52,7 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described
 
     `names` are the arguments' names, in order.
     """
-    ignored, structure = ignored_fields(job, tree, names), structure_of(tree)
+    ignored, structure = ignored_fields(job, tree, names), jax.tree.structure(tree)
     describer, templates = Describer(ignored, _changed.items()), tuple[Template, ...]()
     try:
         described = describer.describe(structure)
@@ -79,7 +78,7 @@ def with_aliases(described: Described, tree: Any) -> Described:
     purity's second trace, which began with the other, gave the same program.
     """
     describer = Describer(described.ignored, (), described.references)
-    after = describer.describe(structure_of(tree))
+    after = describer.describe(jax.tree.structure(tree))
     _changed.update(pair for pair in _pairs(described.tree, after) if pair[0] != pair[1])
     known = set(_all_digests(described.tree))
     aliases = tuple(sorted(pair for pair in _changed.items() if pair[1] in known))
@@ -214,7 +213,7 @@ def _fields(tree: Any, names: tuple[str, ...]) -> Iterator[Ignored]:
 
 def _below(tree: Any, place: str, path: tuple[int, ...]) -> Iterator[Ignored]:
     """Yield the static data of a tree's nodes: their fields, and all of it where there are none."""
-    treedef = structure_of(tree)
+    treedef = jax.tree.structure(tree)
     data = treedef.node_data()
     if data is None:
         return

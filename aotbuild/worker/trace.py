@@ -19,14 +19,13 @@ from aotbuild.format.signature import Function, Signature
 from aotbuild.platforms.building import compiler
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
-from aotbuild.worker.avals import check_dtypes, describe_result, named_path, to_aval
-from aotbuild.worker.deferred import result_tree
+from aotbuild.worker.avals import check_dtypes, describe_result
 from aotbuild.worker.feedback import passed_back, places_again
 from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
+from aotbuild.worker.leaves import named_path, result_tree, to_aval
 from aotbuild.worker.like import Dims
 from aotbuild.worker.nnx_call import is_module
-from aotbuild.worker.shardings import specs_of_jit
 from aotbuild.worker.static_data import Described, describe_arguments, with_aliases
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import remedy, user_traceback
@@ -64,7 +63,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
         return trace(job, symbolic, list(own.devices.flat))
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
-    result = result_tree(traced)
+    result = result_tree(traced, job.call)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
     check_dtypes(job.call, outputs)
     out_tree = describe_result(job, result, jitted.canonical)
@@ -104,7 +103,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         ),
         fed=passed_back(job, jitted.declared, after),
         again=again,
-        own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +26,7 @@ class Traced:
     with the argument's name; `outputs` and `out_paths` likewise, with None for what `nnx.jit`
     writes into an argument. Where dims are symbolic, the signature is that of the job's row.
     `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` has
-    the input of that call for each output that is one. `own_specs` are those of the function's
-    own jit, for inputs and outputs.
+    the input of that call for each output that is one.
     """
 
     job: Job
@@ -45,7 +44,6 @@ class Traced:
     fed: Fed | None = None
     templates: tuple[Template, ...] = ()
     again: Mapping[int, int] = field(default_factory=dict)
-    own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())
 
     @cached_property
     def program(self) -> dict[str, str]:
@@ -61,15 +59,7 @@ class Traced:
     @property
     def in_specs(self) -> tuple[Spec, ...]:
         """The PartitionSpec of every leaf over the mesh; empty without one."""
-        if self.mesh is None:
-            return ()
-        found, own = in_specs(self.job, self.paths, self.leaves), self.own_specs[0]
-        given = self.job.function.in_shardings
-        free = [bool(own) and path[0] not in given for path in self.paths]
-        return tuple(
-            (own[i] or spec) if is_free else spec
-            for i, (spec, is_free) in enumerate(zip(found, free, strict=True))
-        )
+        return () if self.mesh is None else in_specs(self.job, self.paths, self.leaves)
 
     @property
     def out_specs(self) -> tuple[Spec | None, ...]:
@@ -80,7 +70,7 @@ class Traced:
         if self.mesh is None:
             return ()
         options, ins = self.job.function, self.in_specs
-        specs = list(self.own_specs[1] or (None,) * len(self.outputs))
+        specs: list[Spec | None] = [None] * len(self.outputs)
         if not options.explicit_axes:
             for output, leaf in self.again.items():
                 specs[output] = ins[leaf]

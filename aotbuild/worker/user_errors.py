@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
-import linecache
 import os
-import re
 import sys
 import traceback
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -18,45 +14,22 @@ from aotbuild.build.sources import frame_text
 # How much of an exception's own text is shown, in characters.
 _LONGEST = 4000
 _FRAMES = 5
-# Code that asks how many devices there are, and what to do where there are fewer than it needs.
-_DEVICES = re.compile(r"\b(?:local_)?devices\(|device_count\(|\bMesh\(|_mesh\(")
-_MORE_DEVICES = (
-    "There are as many devices as in the function's mesh in the manifest, and 1 without; here {}. "
-    "If this code needs more, write mesh: {{axis: size}}, for each function that imports the "
-    "module or under defaults:."
-)
 # What jax says of meshes (0.10.2 and 0.12.0.1), and what to do.
 _SET_MESH = "`set_mesh` can only be used outside"
-_MESH_REMEDIES = (
-    (
-        _SET_MESH,
-        (
-            "jax.jit refuses that, too: take set_mesh out of the function, and name the mesh in "
-            "the manifest, as mesh: {axis: size}."
-        ),
-    ),
-    (
-        "should match the mesh passed to shard_map",
-        (
-            "The manifest's mesh surrounds the call, as jax.set_mesh does: write the axes of the "
-            "function's own mesh under mesh:, and those of type Explicit under explicit_axes: too."
-        ),
-    ),
-    (
-        "Received incompatible devices",
-        "Write a mesh: of as many devices as the function's own mesh has.",
-    ),
-    (
-        "is incompatible with mesh_shape",
-        "Write the axes of the function's own mesh under mesh:.",
-    ),
-    (
-        "Number of devices ",
-        (
-            "There are as many devices as in the function's mesh in the manifest, and 1 without: "
-            "write the function's own mesh there, as mesh: {axis: size}."
-        ),
-    ),
+_MESHES = (
+    "should match the mesh passed to shard_map",
+    "Received incompatible devices",
+    "is incompatible with mesh_shape",
+    "Number of devices ",
+)
+_SET_MESH_REMEDY = (
+    "jax.jit refuses that, too: take set_mesh out of the function, and name the mesh in the "
+    "manifest, as mesh: {axis: size}."
+)
+_MESH_REMEDY = (
+    "There are as many devices as in the function's mesh in the manifest, and 1 without. Write the "
+    "axes of the function's own mesh under mesh:, and those of type Explicit under explicit_axes: "
+    "too."
 )
 # Errors of tracing, and what to do.
 _REMEDIES: tuple[tuple[Any, str], ...] = (
@@ -74,28 +47,10 @@ _REMEDIES: tuple[tuple[Any, str], ...] = (
     ),
 )
 
-# What jax.jit says of a traced value in the place of a static argument (0.10.2 and 0.12.0.1).
-_STATIC = "Non-hashable static arguments"
-_STATIC_REMEDY = (
-    "The function's own jit has the argument static: list it under static:, with its values."
-)
 _SYMBOLS = (
     "Sizes are symbols in the portable form, here {}. If the code needs a number, leave the dim "
     "out of export: dims, so that each size gets a form. If it compares sizes, say what is true of "
     "them under export: constraints."
-)
-# Errors of the machine, not of the function.
-_TRANSIENT = (MemoryError, OSError)
-# XLA's errors have one type. Their texts have a status, and the last line of the traceback of a
-# host callback.
-_STATUSES = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED")
-_TRANSIENT_NAMES = sorted(
-    name
-    for name, value in vars(builtins).items()
-    if isinstance(value, type) and issubclass(value, _TRANSIENT)
-)
-_TRANSIENT_TEXT = re.compile(
-    rf"\b({'|'.join(_STATUSES)}): |^([\w.]*\.)?({'|'.join(_TRANSIENT_NAMES)})(: |$)", re.MULTILINE
 )
 
 
@@ -107,21 +62,6 @@ def user_traceback(error: BaseException) -> str:
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
 
 
-def is_transient(error: BaseException) -> bool:
-    """Return whether an error may not come again, as want of memory and what the system refuses."""
-    return any(isinstance(e, _TRANSIENT) or _TRANSIENT_TEXT.search(_text(e)) for e in _chain(error))
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and those that it was raised from."""
-    found: BaseException | None = error
-    seen: set[int] = set()
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or found.__context__
-
-
 def remedy(error: BaseException, symbols: str = "") -> str:
     """Return what to change where a function raised while it was traced.
 
@@ -129,8 +69,6 @@ def remedy(error: BaseException, symbols: str = "") -> str:
     """
     known = next((text for kind, text in _REMEDIES if isinstance(error, kind)), None)
     known = known or mesh_remedy(error)
-    if known is None and _STATIC in _text(error):
-        known = _STATIC_REMEDY
     if symbols:
         # Code that needs a number fails in many ways, as does code that turns a size into an array.
         return "\n".join(filter(None, (known, _SYMBOLS.format(symbols))))
@@ -138,27 +76,15 @@ def remedy(error: BaseException, symbols: str = "") -> str:
 
 
 def mesh_remedy(error: BaseException) -> str | None:
-    """Return what to change where a mesh does not fit, or devices are missing; None for others."""
-    text = _text(error)
-    known = next((remedy for sign, remedy in _MESH_REMEDIES if sign in text), None)
-    if known or not _asks_for_devices(error):
-        return known
-    return _MORE_DEVICES.format(len(jax.devices()))
+    """Return what to change where a mesh does not fit; None for other errors."""
+    if is_set_mesh(error):
+        return _SET_MESH_REMEDY
+    return _MESH_REMEDY if any(sign in _text(error) for sign in _MESHES) else None
 
 
 def is_set_mesh(error: BaseException) -> bool:
     """Return whether code under a trace called `jax.set_mesh`."""
     return _SET_MESH in _text(error)
-
-
-def _asks_for_devices(error: BaseException) -> bool:
-    """Return whether one of the lines of the user's code that raised reads jax's devices."""
-    lines = (
-        linecache.getline(frame.filename, line)
-        for frame in _user_frames(error)
-        for line in range(frame.lineno or 0, (frame.end_lineno or 0) + 1)
-    )
-    return any(map(_DEVICES.search, lines))
 
 
 def shorten(text: str) -> str:

@@ -21,7 +21,7 @@ from aotbuild.format.nnx_outputs import WriteBack
 from aotbuild.format.tree import register_markers
 from aotbuild.format.wrap import FILTER_JIT, FilterJit, NnxJit, Wrap, mark
 from aotbuild.worker.decorator import Decorator, read_decorator
-from aotbuild.worker.deferred import same_structure
+from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable
 
 _SHOWN = 3

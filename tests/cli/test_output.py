@@ -63,7 +63,7 @@ def test_errors_as_data() -> None:
     }
     failure = UnitFailure("f()", "trace", "no")
     assert error_document(BuildError([failure], 1), 5, "text")["failures"] == [
-        {"unit": "f()", "stage": "trace", "message": "no", "printed": ""}
+        {"unit": "f()", "stage": "trace", "message": "no"}
     ]
 
 

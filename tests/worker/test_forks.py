@@ -37,11 +37,7 @@ def serve(line):
         time.sleep(0.5)
     if name == "late": atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
     if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
-def leave():
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    os._exit(0)
-serve_in_forks(sys.stdin, prepare, serve, leave)
+serve_in_forks(sys.stdin, prepare, serve)
 """
 
 

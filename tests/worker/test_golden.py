@@ -159,7 +159,7 @@ LEFT_OUT = {
         "layers",
         "args: [x: 'f32[1500,1500]'], static: {n: 30000000}",
         "{}",
-        "a call (2.0e+17 FLOPs) would take longer here than 60 s",
+        "a call (2.0e+17 FLOPs) may take longer than 60 s",
     ),
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.forks import forked
 from support.projects import build, failed_units, write_project
 
 from aotbuild.runtime.source import DirectorySource, open_index
@@ -101,41 +100,8 @@ jax.tree_util.register_pytree_node(
 )
 
 
-# Has other leaves where its fields are no arrays.
-class Choosy:
-    def __init__(self, *fields):
-        self.fields = fields
-
-
-def _choosy(value):
-    kept = [isinstance(field, jax.Array | np.ndarray) for field in value.fields]
-    others = [None if keep else field for field, keep in zip(value.fields, kept)]
-    return [f if keep else None for f, keep in zip(value.fields, kept)], (kept, others)
-
-
-jax.tree_util.register_pytree_node(
-    Choosy,
-    _choosy,
-    lambda data, children: Choosy(*(c if k else o for c, k, o in zip(children, *data))),
-)
-
-
-def normal(n):
-    return Normal(jnp.zeros(n), 2.0)
-
-
-def choosy():
-    return Choosy(jnp.ones(3), jnp.ones(()), "text")
-
-
-def shift(x, pair, *, choosy):
-    (normal, y) = pair
-    moved = Normal(normal.loc + x, normal.scale * choosy.fields[0].sum())
-    return moved, choosy, y
-
-
-def given(n):
-    return {"pair": (Normal(np.full(n, 3, np.float32), np.float32(0.5)), np.float32(1))}
+def normal():
+    return Normal(jnp.zeros(2), 2.0)
 
 
 def first(x):
@@ -161,13 +127,6 @@ functions:
       - near: {like: "proj.m:neighbors", dims: [batch], like_run: true}
       - again: {like: "proj.m:neighbors", dims: [batch], like_run: true}
     dims: {batch: [2, 3]}
-  shift:
-    call: proj.m:shift
-    args: [x: "f32[]", pair: {tuple: [{like: "proj.m:normal", dims: [n]}, "f32[]"]}]
-    kwargs: {choosy: {like: "proj.m:choosy"}}
-    dims: {n: [2, 3]}
-    feedback: choosy
-    verify: {golden: always, inputs: "proj.m:given"}
   total: {call: "proj.m:total", args: [state: {like: "proj.m:shapes"}]}
 """
 
@@ -186,6 +145,7 @@ functions:
            dims: {n: 1}}
   leaf: {call: "proj.m:first", args: [x: {like: "proj.m:named"}]}
   traced: {call: "proj.m:first", args: [x: {like: "proj.m:traced_data"}]}
+  arrays_only: {call: "proj.m:first", args: [x: {like: "proj.m:normal"}]}
   symbol:
     call: proj.m:first
     args: [x: {like: "proj.m:neighbors", dims: [batch], like_run: true}]
@@ -225,24 +185,6 @@ def test_shapes_as_a_function_returns_them(built: Path) -> None:
     assert leaves(built, "total") == {("bf16[2]", "f32[3]")}
 
 
-def test_types_that_take_arrays_only(built: Path) -> None:
-    normal, choosy = ["f32[2]", "~f32[]"], ["f32[3]", "f32[]"]
-    assert ("f32[]", *normal, "f32[]", *choosy) in leaves(built, "shift")
-    code = """
-import json, jax, jax.numpy as jnp, numpy as np, aotbuild
-from proj import m
-lib = aotbuild.load("proj")
-one, args = np.float32(1), (m.normal(3), np.float32(5))
-want, _, y = jax.jit(m.shift)(one, args, choosy=m.choosy())
-moved, kept, z = lib.shift(one, args, choosy=m.choosy())
-print(json.dumps([
-    type(moved) is m.Normal, (moved.loc == want.loc).all().item(),
-    (moved.scale == want.scale).item(), kept.fields[2], y.item() == z.item(),
-]))
-"""
-    assert forked(code, path=built.parents[1]) == [True, True, True, "text", True]
-
-
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = write_project(tmp_path_factory.mktemp("bad"), BAD, m=SOURCE)
@@ -273,6 +215,10 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("traced", [
             "like: proj.m:traced_data: its static data has an array that tracing computed",
             "like_run: true",
+        ]),
+        ("arrays_only", [
+            "like: proj.m:normal: a type in this tree takes arrays only",
+            "make the object around them where they are used.",
         ]),
         ("symbol", [
             "like_run needs sizes, and the portable form has symbols here: batch=b",

@@ -20,13 +20,14 @@ PLAIN = (
     *("made_at_import", "made_inside", "of_context", "constrained", "old_context"),
     *("abstract_context", "jitted", "put", "gradient", "backwards"),
 )
+OWN = "Write the axes of the function's own mesh under mesh:"
 REFUSED = {
     "sets_the_mesh": "jax.jit refuses that, too: take set_mesh out of the function",
-    "on_two": "Write a mesh: of as many devices as the function's own mesh has.",
-    "not_explicit": "those of type Explicit under explicit_axes: too.",
-    "other_parts": "Write the axes of the function's own mesh under mesh:.",
-    "too_few": "write the function's own mesh there, as mesh: {axis: size}.",
-    "in_the_module": "and 1 without; here 1. If this code needs more, write mesh: {axis: size}",
+    "on_two": OWN,
+    "not_explicit": OWN,
+    "other_parts": OWN,
+    "too_few": OWN,
+    "in_the_module": "importing ",
     "reads_a_mesh": "or sets a mesh, like_run: true in the spec runs it for real.",
 }
 USE = """

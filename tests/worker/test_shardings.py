@@ -1,4 +1,4 @@
-"""Shardings that `like:` names, that `feedback:` keeps, and that a function's own jit demands."""
+"""Shardings that `like:` names, and those that `feedback:` keeps."""
 
 from __future__ import annotations
 
@@ -68,12 +68,6 @@ def result_specs():
     return SPECS, P()
 
 
-@partial(jax.jit, in_shardings=(NamedSharding(grid(), P("model")), None), out_shardings=(
-    None, NamedSharding(grid(("a", "b")), P("b", "a"))))
-def own(x, y):
-    return x + y, x - y
-
-
 def raises():
     raise ValueError("no rules")
 
@@ -98,10 +92,6 @@ STEP = """
     args: [state: {like: "proj.m:init"}, x: "f32[4,8]"]
 """
 FED = f"{STEP}    feedback: state\n"
-OWN = """
-    call: proj.m:own
-    args: [x: "f32[4,4]", y: "f32[4,4]"]
-"""
 GOOD = {
     "of_object": f'{FED}    in_shardings: {{state: {{like: "proj.m:SPECS"}}}}',
     "of_function": f'{STEP}    in_shardings: {{state: {{like: "proj.m:of_context"}}}}',
@@ -110,8 +100,6 @@ GOOD = {
     + '    in_shardings: {state: {like: "proj.m:arrays"}}',
     "below": f'{STEP}    in_shardings: {{state: {{params: {{like: "proj.m:BELOW"}}}}}}',
     "of_results": f'{STEP}    out_shardings: {{like: "proj.m:result_specs"}}',
-    "own": OWN,
-    "not_own": f"{OWN}    in_shardings: {{x: [null, data]}}\n    out_shardings: [data]",
 }
 BAD = {
     "raises": ("like: proj.m:raises raised", "ValueError: no rules", "Expected a tree of"),
@@ -162,18 +150,6 @@ def test_what_is_passed_back_stays_where_it_is(built: Package) -> None:
 def test_like_of_results(built: Package) -> None:
     expected = ((), (None, "model"), ("data", "model"), (), ())
     assert calling(built, "of_results").out_specs == expected
-
-
-def test_what_the_functions_own_jit_demands(built: Package) -> None:
-    found = calling(built, "own")
-    assert found.in_specs == (("model",), ())
-    assert found.out_specs[1] == ("model", "data")
-
-
-def test_the_manifest_before_the_functions_own_jit(built: Package) -> None:
-    found = calling(built, "not_own")
-    assert found.in_specs == ((None, "data"), ())
-    assert found.out_specs == (("data",), ("data",))
 
 
 USE = """

@@ -14,10 +14,9 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.golden import seeded, stored_shape
 from aotbuild.format.words import did_you_mean
-from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
-from aotbuild.worker.deferred import structure_of
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.jitted import Jitted
+from aotbuild.worker.leaves import as_numpy, is_key_dtype, to_aval
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.user_errors import shorten, user_traceback
 from aotbuild.worker.wrap import marked
@@ -151,7 +150,7 @@ def _with_markers(found: dict[str, Any], jitted: Jitted) -> dict[str, Any]:
 
 
 def _check_tree(place: str, expected: Any, found: Any) -> None:
-    want, have = structure_of(expected), jax.tree.structure(found)
+    want, have = jax.tree.structure(expected), jax.tree.structure(found)
     if want != have:
         msg = (
             f"{place} is another tree\n  expected {shorten(str(want))}\n"

@@ -13,10 +13,9 @@ import numpy as np
 from aotbuild.build.jobs import Job
 from aotbuild.format.canonical import canonical_digest, sha256_hex
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.arrays import array_digest
-from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.jitted import Jitted, in_mesh
+from aotbuild.worker.leaves import array_digest, as_numpy
 from aotbuild.worker.traced import Traced, jit_like
 from aotbuild.worker.user_errors import shorten
 

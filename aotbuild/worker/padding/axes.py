@@ -12,9 +12,8 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format.padding import Axes, PaddedDim, Padding
 from aotbuild.manifest.signatures import value_problem
-from aotbuild.worker.avals import is_key_dtype, named_path
-from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.jitted import Jitted
+from aotbuild.worker.leaves import is_key_dtype, named_path, result_tree
 from aotbuild.worker.traced import Traced, jit_like
 from aotbuild.worker.user_errors import user_traceback
 
@@ -56,7 +55,7 @@ def _find(traced: Traced) -> Padding:
     names = [str(name) for name in here.names]
     flat = jax.tree_util.tree_flatten_with_path(here.canonical)[0]
     leaf_paths = [_path(named_path(path, tuple(names))) for path, _ in flat]
-    outputs = jax.tree_util.tree_flatten_with_path(result_tree(here.trace()))[0]
+    outputs = jax.tree_util.tree_flatten_with_path(result_tree(here.trace(), job.call))[0]
     out_paths = [f"result{jax.tree_util.keystr(path)}" for path, _ in outputs]
     leaf_dims: list[list[tuple[int, int]]] = [[] for _ in flat]
     out_dims: list[list[tuple[int, int]]] = [[] for _ in outputs]

@@ -23,12 +23,11 @@ from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import padding_key
 from aotbuild.store.local import Store
-from aotbuild.worker.avals import to_aval
 from aotbuild.worker.config import unchanged_config
-from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import Reference, float_dtypes, lower_job
 from aotbuild.worker.jaxprs import callbacks_in
+from aotbuild.worker.leaves import result_tree, to_aval
 from aotbuild.worker.padding.axes import granularity, smaller_size
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
@@ -147,7 +146,7 @@ def _compare(
     verify = traced.job.function.verify
     floats = tuple(float_dtypes(traced.closed_jaxpr))
     tolerance = Tolerance(HOST, floats, verify.rtol, verify.atol)
-    paths = jax.tree_util.tree_flatten_with_path(result_tree(exact.stage))[0]
+    paths = jax.tree_util.tree_flatten_with_path(result_tree(exact.stage, traced.job.call))[0]
     small_run, large_run = exact.compile(), padded.compile()
     for change in _ARGUMENTS:
         small = [

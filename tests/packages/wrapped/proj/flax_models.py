@@ -198,32 +198,6 @@ def add(total, x):
     total.sum.set_value(total.sum[...] + x.mean())
 
 
-@jax.tree_util.register_pytree_node_class
-class Normal:
-    """A distribution that converts its parameters: it takes arrays only, and None from flax."""
-
-    def __init__(self, mean, scale):
-        self.mean, self.scale = (x if x is None else jnp.asarray(x) for x in (mean, scale))
-
-    def tree_flatten(self):
-        return (self.mean, self.scale), None
-
-    @classmethod
-    def tree_unflatten(cls, _, children):
-        return cls(*children)
-
-
-def make_prior():
-    return {"net": make_net(), "prior": Normal(jnp.zeros(2), jnp.ones(2))}
-
-
-@nnx.jit
-def posterior(both, x):
-    both["net"].seen = nnx.data(Normal(x, x))
-    mean = both["net"](x).mean(0)
-    return Normal(mean + both["prior"].mean, both["prior"].scale), both["net"]
-
-
 # --- refused --------------------------------------------------------------------------------------
 
 
