@@ -35,8 +35,8 @@ def init(output: Output, modules: list[str], root: Path, dry_run: bool) -> None:
     static value, and `aotbuild record` fills it from the calls of a program. Files that exist stay
     as they are: what they lack is printed.
     """
-    from aotbuild.record.files import write_changes
     from aotbuild.record.init import prepare_project
+    from aotbuild.record.manifest_text import write_changes
 
     found = prepare_project(root, modules)
     written = [] if dry_run else [path.name for path in write_changes(found.changes)]

@@ -15,7 +15,6 @@ from aotbuild.cli.command import (
     command,
     existing_file,
     flag,
-    whole_number,
 )
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
@@ -62,13 +61,6 @@ _NOTHING = (
         "folder serves, and exit with 5 if there are any.",
     ),
     argument("--package", default="", metavar="NAME", help="The import package of a new manifest."),
-    argument(
-        "--buckets",
-        type=whole_number(1),
-        default=8,
-        metavar="N",
-        help="Pad a dim of more sizes than N to powers of two. Default: 8.",
-    ),
     flag("--dry-run", help="Print the manifest, and leave the file as it is."),
     argument("program", nargs="...", metavar="-- COMMAND ..."),
 )
@@ -79,15 +71,14 @@ def record(
     given: Path | None,
     check: str,
     package: str,
-    buckets: int,
     dry_run: bool,
     program: list[str],
 ) -> int | None:
     """Run COMMAND, and watch every call of a jitted function in all of its Python processes.
 
-    Then write what was called into the manifest, and print what was added and what no manifest can
-    name. Entries and comments that are there stay; an entry with a TODO is written anew. The exit
-    code is that of COMMAND.
+    Then write what was called into the manifest, and print what was added, what existing entries
+    lack, and what no manifest can name. Entries that are there stay; one with a TODO is written
+    anew. The exit code is that of COMMAND.
     """
     program = program[1:] if program[:1] == ["--"] else program
     if bool(program) == bool(given):
@@ -97,7 +88,7 @@ def record(
         msg = "--from runs nothing: leave out --check and --log"
         raise UsageError(msg)
     if given:
-        _manifest(output, _read(given), out, package, buckets, dry_run=dry_run)
+        _manifest(output, _read(given), out, package, dry_run=dry_run)
         return None
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
         place = log or Path(folder) / "calls.jsonl"
@@ -109,7 +100,7 @@ def record(
             code = code or _verdicts(output, found, check)
         elif found.calls and not log:
             try:
-                _manifest(output, found, out, package, buckets, dry_run=dry_run)
+                _manifest(output, found, out, package, dry_run=dry_run)
             except AotbuildError as err:
                 if not code:
                     raise
@@ -119,16 +110,15 @@ def record(
 
 def _run(program: list[str], log: Path, check: str, *, stdout: int | None) -> int:
     """Run a command; OSError if it cannot be started or the call log not be written."""
-    from aotbuild.record.call_log import BEGINNING
-    from aotbuild.record.command import run_watched
+    from aotbuild.record.call_log import CallLogWriter
+    from aotbuild.record.recorder import run_watched
 
     if log.exists() and not log.is_file():
         msg = f"--log: expected a file, found {printable(str(log))}"
         raise UsageError(msg)
     if shutil.which(program[0]) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program[0])
-    if log.exists() and log.read_bytes()[: len(BEGINNING)] not in (b"", BEGINNING):
-        raise FileExistsError(errno.EEXIST, "is there already and is no call log", str(log))
+    CallLogWriter(log)  # raises for another file
     place = str(Path(check).absolute()) if check and Path(check).exists() else check
     code = run_watched(program, log, check=place, stdout=stdout)
     if code:
@@ -148,17 +138,15 @@ def _summary(found: CallLog) -> str:
     tally = found.tally(found.calls)
     functions = plural(len(found.functions), "function")
     calls = f"{plural(tally.calls, 'call')} of {functions}"
-    return f"{calls}, {tally.seconds:.1f} s to trace and compile"
+    return f"{calls}, {tally.seconds:.1f} s of first calls"
 
 
-def _manifest(
-    output: Output, found: CallLog, out: Path, package: str, buckets: int, *, dry_run: bool
-) -> None:
+def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_run: bool) -> None:
     """Write what was called into the manifest."""
-    from aotbuild.record.files import write_changes
+    from aotbuild.record.manifest_text import write_changes
     from aotbuild.record.update import propose
 
-    proposal = propose(found, out, package, buckets)
+    proposal = propose(found, out, package)
     output.document["proposal"] = proposal.to_json()
     for line in proposal.lines:
         output.text(printable(line) if "\n" not in line else line)

@@ -1,21 +1,25 @@
 """Call logs: which functions programs called, with which signatures, how often and how slowly.
 
 A call log is a file of lines, each a JSON object, that any number of processes append to. A line
-stands for itself, so that a program that is killed loses only what it had not written; an
-incomplete last line is ignored. Reading adds up what belongs together:
+stands for itself, so that a program that is killed loses only what it had not written; a line that
+is cut off is ignored. Reading adds up what belongs together:
 
 ============  ======================================================================================
-`call log`    the version of this format; the first line
+`call log`    the version of this format; the first line that each process writes
 `function`    a function, when it is first called (`ObservedFunction`)
 `call`        a signature of a function, when it is first called (`ObservedCall`)
 `verdict`     what a package has for a call: empty if an executable serves it, else why none does
-`tally`       how often a signature was called since the last tally, and how long it was compiled
+`tally`       how often a signature was called since the last tally, and how long first calls took
 ============  ======================================================================================
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from itertools import count
@@ -27,8 +31,6 @@ from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.files import MOST_TEXT, open_regular
 
 VERSION = 1
-# What all call logs begin with, of whichever version.
-BEGINNING = b'{"kind":"call log",'
 _KEY_DIGITS = 16
 
 
@@ -70,11 +72,6 @@ class ObservedFunction:
         """The import package that has it."""
         return self.call.partition(":")[0].partition(".")[0]
 
-    @property
-    def is_operation(self) -> bool:
-        """Whether jax itself has it: an operation that was called outside of any jit."""
-        return self.package in ("jax", "jaxlib")
-
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
         return _plain(self)
@@ -93,14 +90,11 @@ class ObservedArgument:
     Attributes:
         name: The name of its parameter.
         spec: What a manifest says of it, as plain values of YAML; see `record.specs`.
-        shardings: For each array its PartitionSpec as the manifest has it, and None for one that
-            is on one device; empty if all are.
         problem: Why a manifest cannot say what it is; empty if one can.
     """
 
     name: str
     spec: Any
-    shardings: tuple[Any, ...] = ()
     problem: str = ""
 
 
@@ -114,8 +108,6 @@ class ObservedCall:
         statics: (name, encoded value) of the static arguments, sorted by name; see `format.values`.
         config: Settings of jax that decide what is traced and are not at their defaults.
         env: Environment variables that decide what is traced, as far as they are set.
-        mesh: The axes of the mesh of its arguments and their sizes; empty if it has none.
-        explicit_axes: Those of them whose `AxisType` is Explicit.
         platform: Where it ran, as `cpu`; empty if unknown.
         problem: Why no manifest can have this signature; empty if one can.
     """
@@ -125,8 +117,6 @@ class ObservedCall:
     statics: tuple[tuple[str, Any], ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
-    mesh: dict[str, int] = field(default_factory=dict)
-    explicit_axes: tuple[str, ...] = ()
     platform: str = ""
     problem: str = ""
 
@@ -142,18 +132,14 @@ class ObservedCall:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ObservedCall:
         """Read what `to_json` wrote."""
-        arguments = tuple(
-            ObservedArgument(**{**each, "shardings": tuple(each.get("shardings", ()))})
-            for each in data["arguments"]
-        )
+        arguments = tuple(ObservedArgument(**each) for each in data["arguments"])
         statics = tuple((name, value) for name, value in data.get("statics", ()))
-        axes = tuple(data.get("explicit_axes", ()))
-        return cls(**{**data, "arguments": arguments, "statics": statics, "explicit_axes": axes})
+        return cls(**{**data, "arguments": arguments, "statics": statics})
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How often a signature was called, and how many seconds jax took to compile it."""
+    """How often a signature was called, and how many seconds its first calls took."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -193,6 +179,53 @@ def read_call_log(*paths: Path) -> CallLog:
     return found
 
 
+class CallLogWriter:
+    """Appends lines to a call log. After a first failure it says so once, and writes no more."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin; FileExistsError if there is a file that is not a call log."""
+        self.path = path.absolute()
+        self._is_new, self._has_failed = True, False
+        if self.path.exists() and not self._is_call_log():
+            what = "is there already and is no call log; name another"
+            raise FileExistsError(errno.EEXIST, what, str(path))
+
+    def _is_call_log(self) -> bool:
+        beginning = first_line()
+        with open_regular(self.path) as file:
+            return beginning.startswith(file.read(len(beginning)))
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Append lines; a full disk does not stop the program."""
+        data = b"".join(lines)
+        if self._has_failed or not data:
+            return
+        try:
+            self._append(first_line() + data if self._is_new else data)
+            self._is_new = False
+        except OSError as err:
+            self._has_failed = True
+            why = err.strerror or str(err)
+            tell(f"{self.path}: {why}; this process records nothing more")
+
+    def _append(self, data: bytes) -> None:
+        # Opened each time: programs close descriptors they do not know, and fork. One write of a
+        # file that is appended to is not mixed with those of other processes.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o644)
+        try:
+            if os.write(descriptor, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(descriptor)
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, which a daemon may have closed."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(f"aotbuild: {text}\n")
+
+
 def first_line() -> bytes:
     """Return the line that a call log begins with."""
     return _line("call log", version=VERSION)
@@ -228,15 +261,15 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             line, place = file.readline(MOST_TEXT + 1), f"{path}:{number}"
             if len(line) > MOST_TEXT:
                 raise InvalidCallLog(place, f"a line of over {MOST_TEXT:,} bytes")
-            if not line.endswith(b"\n"):
-                return  # a process was killed while it wrote
+            if not line:
+                return
+            if number == 1 and line != first_line():
+                raise InvalidCallLog(place, repr(line[:60]))
             try:
                 data = json.loads(line)
                 kind = data.pop("kind")
-            except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as err:
-                raise InvalidCallLog(place, repr(line[:60])) from err
-            if number == 1 and (kind, data) != ("call log", {"version": VERSION}):
-                raise InvalidCallLog(place, repr(line[:60]))
+            except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+                continue  # cut off: a process was killed while it wrote, or the disk was full
             yield kind, data
 
 

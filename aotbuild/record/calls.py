@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, NamedSharding
 
 from aotbuild.format.aval import NotAnArray
 from aotbuild.format.canonical import as_utf8, canonical_json, read_canonical
 from aotbuild.format.signature import Function
 from aotbuild.format.trace import NUMBER_OPTIONS
 from aotbuild.format.values import NotEncodable, encode
-from aotbuild.format.wrap import FILTER_JIT, NnxJit, Wrap
+from aotbuild.format.wrap import FILTER_JIT, NnxJit, Wrap, mark
 from aotbuild.record import private
-from aotbuild.record.arguments import describe_argument
 from aotbuild.record.call_log import ObservedArgument, ObservedCall, ObservedFunction
+from aotbuild.record.names import GlobalNames, main_name
+from aotbuild.record.specs import RESERVED, TODO, avals_in
+from aotbuild.runtime.jax.private import aval_of
 
 # Options of jax that decide what is traced, and what they are where nobody sets them.
 _SETTINGS: dict[str, Any] = {
@@ -30,6 +31,9 @@ _SETTINGS: dict[str, Any] = {
 # Environment variables that decide what is traced, by the module that reads them.
 _VARIABLES = {"equinox": ("EQX_ON_ERROR",)}
 _NO_BINDING = "its arguments do not fit its parameters"
+_SEVERAL = "it runs on several devices: write its mesh: and in_shardings: by hand"
+# A larger tree is written by the name of a global like it, if there is one.
+_FEW_ARRAYS = 6
 
 
 def describe_call(
@@ -54,24 +58,20 @@ def describe_call(
     dynamic = {name: value for name, value in given.items() if name not in static}
     arguments = tuple(_argument(name, value, wrap) for name, value in dynamic.items())
     leaves = jax.tree.leaves(list(dynamic.values()))
-    shardings = [getattr(leaf, "sharding", None) for leaf in leaves]
-    mesh, axes, unknown = _mesh([*shardings, *private.shardings_of_jit(info)])
     return ObservedCall(
         function=key,
         arguments=arguments,
         statics=statics,
         config=_config(),
         env=_env(),
-        mesh=mesh,
-        explicit_axes=axes,
         platform=_platform(leaves),
-        problem=problem or unknown or _shared(wrap, dynamic),
+        problem=problem or _devices(leaves, info) or _shared(wrap, dynamic),
     )
 
 
 def _argument(name: str, value: Any, wrap: Wrap | None) -> ObservedArgument:
     try:
-        return ObservedArgument(name, describe_argument(value, wrap), _shardings(value))
+        return ObservedArgument(name, _described(value, wrap))
     except NotAnArray as err:
         problem = f"a leaf is {err}; jax.jit takes it as a static argument only"
     except Exception as err:  # noqa: BLE001 - the user's types may raise anything
@@ -142,45 +142,73 @@ def _config() -> dict[str, Any]:
     }
 
 
-# --- devices ------------------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------
 
 
-def _shardings(value: Any) -> tuple[Any, ...]:
-    """Return the PartitionSpec of each leaf; empty if all are on one device."""
-    leaves = jax.tree.leaves(value)
-    specs = tuple(_spec(leaf) for leaf in leaves)
-    return specs if any(spec is not None for spec in specs) else ()
+def _described(value: Any, wrap: Wrap | None) -> Any:
+    """Return the spec of an argument; NotAnArray for a leaf that is none.
+
+    `wrap` is that of the function, which says what in the argument is static.
+    """
+    describer = _Describer(wrap)
+    spec = describer.spec(value, "")
+    if len([*avals_in(spec)]) > _FEW_ARRAYS and (name := describer.name(value)):
+        return {"like": name}
+    return spec
 
 
-def _spec(leaf: Any) -> list[Any] | None:
-    sharding = getattr(leaf, "sharding", None)
-    if not isinstance(sharding, NamedSharding) or sharding.num_devices == 1:
+class _Describer:
+    def __init__(self, wrap: Wrap | None) -> None:
+        self._names, self._wrap = GlobalNames(), wrap
+
+    def spec(self, value: Any, place: str) -> Any:
+        """Return the spec of a tree; `place` leads to it, as `['w']`."""
+        kind = type(value)
+        if value is None:
+            return None
+        if kind in (list, tuple):
+            items = [self.spec(item, f"{place}[{index}]") for index, item in enumerate(value)]
+            return items if kind is list else {"tuple": items}
+        if kind is dict and all(type(key) is str for key in value):
+            found = {key: self.spec(value[key], f"{place}[{key!r}]") for key in sorted(value)}
+            return {"dict": found} if any(key in RESERVED for key in found) else found
+        if jax.tree_util.all_leaves([self._marked(value)]):
+            return str(aval_of(value))
+        name = self.name(value)
+        where = f"{place}: " if place else ""
+        return {"like": name} if name else f"{TODO} {where}a {kind.__module__}.{kind.__qualname__}"
+
+    def name(self, value: Any) -> str | None:
+        """Return the name of a global of the same type, structure and avals.
+
+        Not one of the program itself, which importing it would run.
+        """
+        leaves, tree = jax.tree_util.tree_flatten(self._marked(value))
+        avals = [*map(aval_of, leaves)]
+        for other, name in self._names.found():
+            if type(other) is not type(value) or name.startswith(f"{main_name()}:"):
+                continue
+            try:
+                found, its_tree = jax.tree_util.tree_flatten(self._marked(other))
+                if its_tree == tree and [*map(aval_of, found)] == avals:
+                    return name
+            except Exception:  # noqa: BLE001, S112 - code of the user's types, which may raise
+                continue
         return None
-    return [list(axis) if isinstance(axis, tuple) else axis for axis in sharding.spec]
+
+    def _marked(self, value: Any) -> Any:
+        return mark(self._wrap, (value,))[0] if self._wrap else value
 
 
-def _mesh(shardings: list[Any]) -> tuple[dict[str, int], tuple[str, ...], str]:
-    """Return the mesh of the arguments, its explicit axes, and why a manifest has none."""
-    found = [mesh] if (mesh := jax.sharding.get_abstract_mesh()).size > 1 else []
-    for sharding in shardings:
-        if sharding is None or _device_count(sharding) == 1:
-            continue
-        if not isinstance(sharding, NamedSharding):
-            return {}, (), f"an argument has a {type(sharding).__name__}: use NamedSharding"
-        if sharding.mesh.abstract_mesh not in found:
-            found.append(sharding.mesh.abstract_mesh)
-    if len(found) > 1:
-        return {}, (), "its arguments are on several meshes: place them on one"
-    if not found:
-        return {}, (), ""
-    (mesh,) = found
-    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
-    explicit = tuple(str(name) for name, kind in kinds if kind == AxisType.Explicit)
-    return {str(name): int(size) for name, size in mesh.shape.items()}, explicit, ""
+# --- devices --------------------------------------------------------------------------------------
 
 
-def _device_count(sharding: Any) -> int:
-    return int(sharding.num_devices) if sharding is not None else 1
+def _devices(leaves: list[Any], info: Any) -> str:
+    """Return why a call on several devices is left out; empty for one on one device."""
+    shardings = [*(getattr(leaf, "sharding", None) for leaf in leaves)]
+    shardings += private.shardings_of_jit(info)
+    is_split = any(each is not None and each.num_devices > 1 for each in shardings)
+    return _SEVERAL if is_split or jax.sharding.get_abstract_mesh().size > 1 else ""
 
 
 def _platform(leaves: list[Any]) -> str:

@@ -23,11 +23,9 @@ from aotbuild.record.specs import TODO
 
 
 def has_options(entry: Function, function: ObservedFunction, seen: Seen) -> bool:
-    """Return whether an entry is of the jit, mesh and settings that a call was made with."""
+    """Return whether an entry is of the jit and settings that a call was made with."""
     call = seen.call
-    if (entry.wrap or "") not in (function.wrap, ""):
-        return False
-    if dict(entry.mesh) != call.mesh or {*entry.explicit_axes} != {*call.explicit_axes}:
+    if (entry.wrap or "") not in (function.wrap, "") or entry.mesh:
         return False
     # An import may set an option that the manifest need not repeat.
     return all((value or None) == (call.config.get(k) or None) for k, value in entry.config.items())

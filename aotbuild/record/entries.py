@@ -22,9 +22,10 @@ from aotbuild.format.canonical import canonical_json
 from aotbuild.format.values import decode, encode, shown
 from aotbuild.record.call_log import CallLog, ObservedCall, ObservedFunction, Tally
 from aotbuild.record.dims import Dims, Row, bucket_of, dims_option, find_dims
-from aotbuild.record.specs import TODO, avals_in, todos_in, with_avals
-from aotbuild.record.yaml_text import UNKNOWN
+from aotbuild.record.specs import TODO, UNKNOWN, avals_in, todos_in, with_avals
 
+# A dim of more sizes is padded to powers of two.
+_MOST_SIZES = 8
 _PARTIAL = "let `call` name a functools.partial that has it"
 
 
@@ -50,9 +51,7 @@ class Seen:
     @property
     def options(self) -> list[Any]:
         """What calls of one entry have in common."""
-        call = self.call
-        shardings = {a.name: a.shardings for a in call.arguments if a.shardings}
-        return [call.config, call.env, call.mesh, call.explicit_axes, shardings]
+        return [self.call.config, self.call.env]
 
     @property
     def kind(self) -> list[Any]:
@@ -106,15 +105,15 @@ def seen_of(log: CallLog, key: str, call: ObservedCall) -> Seen:
     return Seen(call, statics, tally, "; ".join(filter(None, problems)))
 
 
-def entries_for(function: ObservedFunction, seen: Iterable[Seen], most: int) -> list[Entry]:
-    """Return the entries for calls of a function; a dim of more than `most` sizes is padded."""
+def entries_for(function: ObservedFunction, seen: Iterable[Seen]) -> list[Entry]:
+    """Return the entries for calls of a function; a dim of more than 8 sizes is padded."""
     groups: dict[bytes, list[Seen]] = {}
     for each in seen:
         groups.setdefault(canonical_json(each.options), []).append(each)
-    return [each for group in groups.values() for each in _entries(function, group, most)]
+    return [each for group in groups.values() for each in _entries(function, group)]
 
 
-def _entries(function: ObservedFunction, seen: Sequence[Seen], most: int) -> Iterator[Entry]:
+def _entries(function: ObservedFunction, seen: Sequence[Seen]) -> Iterator[Entry]:
     """Yield one entry, and one for each signature that is padded: all of an entry have its dims."""
     kinds: dict[bytes, list[Seen]] = {}
     for each in seen:
@@ -123,7 +122,7 @@ def _entries(function: ObservedFunction, seen: Sequence[Seen], most: int) -> Ite
     signatures: list[dict[str, Any]] = []
     options = _options(function, seen[0])
     for group in kinds.values():
-        sized = _Sized.of(group, most)
+        sized = _Sized.of(group)
         found = _signatures(function, group, sized)
         if sized.padded:
             pad = {"pad": dict.fromkeys(sized.padded, 0)}
@@ -160,7 +159,7 @@ class _Sized:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, seen: Sequence[Seen], most: int) -> _Sized:
+    def of(cls, seen: Sequence[Seen]) -> _Sized:
         shapes = [tuple(tuple(a.shape for a in avals) for avals in s.avals) for s in seen]
         dims = find_dims(shapes, seen[0].names, taken=[*seen[0].statics])
         largest, notes = {}, []
@@ -168,7 +167,7 @@ class _Sized:
             counts: Counter[int] = Counter()
             for each, row in zip(seen, dims.rows, strict=True):
                 counts[row[index]] += max(1, each.tally.calls)
-            if len(counts) > most and not _is_of_keys(seen[0], dims, name):
+            if len(counts) > _MOST_SIZES and not _is_of_keys(seen[0], dims, name):
                 largest[name] = max(counts)
                 often = ", ".join(str(size) for size, _ in counts.most_common(5))
                 notes.append(
@@ -260,25 +259,11 @@ def _options(function: ObservedFunction, seen: Seen) -> dict[str, Any]:
     found = {
         "wrap": function.wrap,
         "donate": [name for name in function.donate if name in seen.names],
-        "mesh": call.mesh,
-        "explicit_axes": [*call.explicit_axes],
-        "in_shardings": _shardings(seen) if call.mesh else {},
         "config": call.config,
         "env": call.env,
         **function.options,
     }
     return {name: value for name, value in found.items() if value}
-
-
-def _shardings(seen: Seen) -> dict[str, Any]:
-    """Return the shardings of the arguments that have any; TODO where its arrays have several."""
-    found: dict[str, Any] = {}
-    for argument in seen.call.arguments:
-        split = [spec for spec in argument.shardings if spec and any(spec)]
-        if split:
-            is_one = len(split) == len(argument.shardings) and all(s == split[0] for s in split)
-            found[argument.name] = split[0] if is_one else UNKNOWN
-    return found
 
 
 # --- static values --------------------------------------------------------------------------------

@@ -15,37 +15,23 @@ from aotbuild.record import private
 from aotbuild.record.call_log import ObservedFunction
 from aotbuild.record.names import GlobalNames, importable
 
-OPERATION = "it is an operation of jax outside of jit: call it inside a jitted function"
-TRANSFORMED = (
-    "it is called inside an eager transformation (grad, vmap and the like), where no executable "
-    "runs: put the transformation into a jitted function"
-)
 _LAMBDA = "it is a lambda: define it with def at the top of its module"
 _CLOSURE = "it is defined inside a function: define it, or assign its jit, at the top of its module"
 _PROGRAM = (
     "it is in a file that is run as a program: move it into a module that the program imports"
 )
-_SHARDED = "its shardings are those of its jit: assign its jit to a name at the top of a module"
 _ELSEWHERE = "no name leads to it: assign its jit to a name at the top of a module"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 # Looking at all globals takes many milliseconds, and a program may make a jit of a lambda in each
 # step: when so many functions of one piece of code had no name, the next ones have none either.
 _MOST_SEARCHES = 8
 _in_vain: Counter[Any] = Counter()
-# Modules whose jitted functions are operations that programs call outside of jit.
-_OPERATIONS = frozenset({"jax", "jaxlib"})
 
 
-def is_operation(function: Any) -> bool:
-    """Return whether a function is jax's own."""
+def is_of_jax(function: Any) -> bool:
+    """Return whether a function is jax's own: an operation that was called outside of any jit."""
     module = getattr(function, "__module__", None) or ""
-    return module.partition(".")[0] in _OPERATIONS or hasattr(function, "_apply_primitive")
-
-
-def describe_operation(function: Any) -> ObservedFunction:
-    """Return an operation of jax, without what its calls have."""
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
-    return ObservedFunction(f"{getattr(function, '__module__', 'jax')}:{name}", OPERATION)
+    return module.partition(".")[0] in ("jax", "jaxlib") or hasattr(function, "_apply_primitive")
 
 
 def describe_function(
@@ -90,51 +76,40 @@ def _name_of(function: Any, info: Any, wrapper: Any) -> tuple[str, str]:
     module: str = getattr(source, "__module__", None) or "?"
     qualname = str(getattr(source, "__qualname__", getattr(source, "__name__", "?")))
     name = f"{module}:{qualname}"
-    # Its shardings are nowhere but in the jit, so the name has to be that of the jit.
-    has_shardings = any(each.num_devices > 1 for each in private.shardings_of_jit(info))
-    named = None if has_shardings else function
-    if not _leads_to(module, qualname, function, named, info, wrapper):
+    if not _leads_to(module, qualname, function, info, wrapper):
         # A global that is the jitted function, or has it: `step = jax.jit(env.step)`.
         code = getattr(source, "__code__", type(source))
         is_hopeless = _in_vain[code] >= _MOST_SEARCHES
-        alias = None if is_hopeless else _alias_of(function, info, wrapper, named)
+        alias = None if is_hopeless else _alias_of(function, info, wrapper)
         if alias is None:
             _in_vain[code] += 1
-            reason = _reason(qualname, function, named)
-            return f"{importable(module) or module}:{qualname}", reason
+            return f"{importable(module) or module}:{qualname}", _reason(qualname)
         name = alias
     module, _, qualname = name.partition(":")
     known = importable(module)
     return f"{known or module}:{qualname}", "" if known else _PROGRAM
 
 
-def _reason(qualname: str, function: Any, named: Any) -> str:
+def _reason(qualname: str) -> str:
     if "<lambda>" in qualname:
         return _LAMBDA
-    if named is not function and "<locals>" not in qualname:
-        return _SHARDED
     return _CLOSURE if "<locals>" in qualname else _ELSEWHERE
 
 
-def _leads_to(
-    module: str, qualname: str, function: Any, named: Any, info: Any, wrapper: Any
-) -> bool:
+def _leads_to(module: str, qualname: str, function: Any, info: Any, wrapper: Any) -> bool:
     try:
         found = import_object(f"{module}:{qualname}") if module in sys.modules else None
     except (AttributeError, ImportError, ValueError):
         return False
-    return found is not None and _is_same(found, function, named, info, wrapper)
+    return found is not None and _is_same(found, function, info, wrapper)
 
 
-def _is_same(found: Any, function: Any, named: Any, info: Any, wrapper: Any) -> bool:
-    """Return whether a global is the function, its jit, or a decorated form of either.
-
-    `named` is the function if its own name is good enough.
-    """
+def _is_same(found: Any, function: Any, info: Any, wrapper: Any) -> bool:
+    """Return whether a global is the function, its jit, or a decorated form of either."""
     seen: set[int] = set()
     while found is not None and id(found) not in seen:
         seen.add(id(found))
-        if found is wrapper or (named is not None and (found is named or found == named)):
+        if found is wrapper or found is function or found == function:
             return True
         if private.is_jitted(found):
             inside, its_info = private.inner_function(found)
@@ -143,7 +118,7 @@ def _is_same(found: Any, function: Any, named: Any, info: Any, wrapper: Any) -> 
     return False
 
 
-def _alias_of(function: Any, info: Any, wrapper: Any, named: Any) -> str | None:
+def _alias_of(function: Any, info: Any, wrapper: Any) -> str | None:
     names = GlobalNames()
     if wrapper is not None:
         return names.name(wrapper)
@@ -152,7 +127,7 @@ def _alias_of(function: Any, info: Any, wrapper: Any, named: Any) -> str | None:
             inside, its_info = private.inner_function(value)
             if inside is function and its_info is info:
                 return name
-    return _method_name(named, names)
+    return _method_name(function, names)
 
 
 def _method_name(function: Any, names: GlobalNames) -> str | None:

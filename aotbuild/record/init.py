@@ -15,10 +15,10 @@ from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
-from aotbuild.record.files import SCHEMA_LINE, FileChange, read_text, schema_changes
+from aotbuild.record.entry_text import flow
+from aotbuild.record.manifest_text import SCHEMA_LINE, FileChange, read_text, schema_changes
 from aotbuild.record.source import FoundFunction, Module, Unnamed
-from aotbuild.record.specs import TODO
-from aotbuild.record.yaml_text import UNKNOWN, flow
+from aotbuild.record.specs import TODO, UNKNOWN
 
 PYPROJECT = "pyproject.toml"
 _MANIFEST = "aot.yaml"

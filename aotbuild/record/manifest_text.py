@@ -1,29 +1,32 @@
-"""The text of a manifest: a new one, or an existing one with entries and signatures added.
+"""The text of a manifest: a new one, or an existing one with entries added; and its file.
 
-What is there stays as it is written, comments included: lines are inserted, and the options that
-make the one signature of an entry are indented to become the first of several. Positions are those
-of PyYAML's nodes.
+What is there stays as it is written, comments included: lines are inserted, or take the place of an
+entry with a TODO. Positions are those of PyYAML's nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from aotbuild.errors import ManifestError
+from aotbuild.errors import ManifestError, ProjectError
+from aotbuild.format.files import read_regular, write_whole
 from aotbuild.manifest import Function, Manifest, parse_manifest
 from aotbuild.manifest.nodes import Problems
 from aotbuild.manifest.reader import read_yaml
+from aotbuild.manifest.schema import schema_text
 from aotbuild.record.entries import Entry
-from aotbuild.record.entry_text import function_lines, signature_lines
-from aotbuild.record.files import SCHEMA_LINE
+from aotbuild.record.entry_text import function_lines
 from aotbuild.record.specs import TODO
 
-_OF_A_SIGNATURE = ("args", "kwargs", "dims", "static")
-# What an unfinished entry keeps, of the options that a person wrote.
-_OBSERVED = ("call", *_OF_A_SIGNATURE, "signatures", "pad", "donate", "wrap")
+_SCHEMA_FILE = "aotbuild.schema.json"
+SCHEMA_LINE = f"# yaml-language-server: $schema={_SCHEMA_FILE}"
+# What an unfinished entry does not keep, as it was observed.
+_OBSERVED = ("call", "args", "kwargs", "dims", "static", "signatures", "pad", "donate", "wrap")
 
 
 class CannotEdit(Exception):
@@ -60,10 +63,10 @@ class ManifestText:
         """The import package that it is for."""
         return str(getattr(_value(self._root, "package"), "value", ""))
 
-    def with_changes(self, added: dict[str, Entry], extended: dict[str, Entry]) -> str:
+    def with_entries(self, added: dict[str, Entry]) -> str:
         """Return the text with entries added, or in the place of unfinished ones of their name.
 
-        Those in `extended` get signatures more. CannotEdit if that would change anything else.
+        CannotEdit if that would change anything else.
         """
         if not isinstance(self._functions, yaml.MappingNode) or self._functions.flow_style:
             msg = "its functions are not a map in block style"
@@ -81,45 +84,11 @@ class ManifestText:
         fresh = [(name, entry) for name, entry in added.items() if name not in self._entries]
         made = [line for n, e in fresh for line in ("", *function_lines(n, e, indent))]
         edits.append((end, end, made))
-        for name, entry in extended.items():
-            edits += self._extended(lines, self._entries[name][1], entry)
         for start, stop, replacement in sorted(edits, key=lambda edit: edit[0], reverse=True):
             lines[start:stop] = replacement
         text = "\n".join(lines)
-        self._prove(text, added, extended)
+        self._prove(text, added)
         return text
-
-    def _extended(
-        self, lines: Sequence[str], node: Any, entry: Entry
-    ) -> Iterator[tuple[int, int, list[str]]]:
-        """Yield the edits that add the signatures of an entry to another one."""
-        if not isinstance(node, yaml.MappingNode) or node.flow_style:
-            msg = "an entry is not a map in block style"
-            raise CannotEdit(msg)
-        indent = node.start_mark.column
-        new = [line for each in entry.signatures for line in signature_lines(each, indent + 2)]
-        listed = _value(node, "signatures")
-        if listed is not None:
-            if not isinstance(listed, yaml.SequenceNode) or listed.flow_style:
-                msg = "signatures: is not a list in block style"
-                raise CannotEdit(msg)
-            end, column = _last_line(listed) + 1, listed.start_mark.column
-            yield end, end, [f"{' ' * (column - indent - 2)}{line}" for line in new]
-            return
-        moved: list[str] = []
-        for key, value in node.value:
-            if key.value in _OF_A_SIGNATURE:
-                start, stop = key.start_mark.line, _last_line(value) + 1
-                if not moved:
-                    place = start
-                moved += lines[start:stop]
-                yield start, stop, []
-        if not moved:  # it takes no arguments
-            msg = "an entry has no arguments"
-            raise CannotEdit(msg)
-        shifted = [f"    {line}" if line.strip() else line for line in moved]
-        shifted[0] = f"{' ' * (indent + 2)}- {shifted[0].lstrip()}"
-        yield place, place, [f"{' ' * indent}signatures:", *shifted, *new]
 
     def _kept(self, node: Any, entry: Entry) -> dict[str, Any]:
         """Return the options of an unfinished entry that a person wrote."""
@@ -143,7 +112,7 @@ class ManifestText:
             return None
         return parse_manifest("\n".join(lines), self._filename)
 
-    def _prove(self, text: str, added: dict[str, Entry], extended: dict[str, Entry]) -> None:
+    def _prove(self, text: str, added: dict[str, Entry]) -> None:
         """Read a new text: what was not meant to change did not."""
         todo = {name for name, entry in added.items() if entry.todos}
         try:
@@ -153,7 +122,7 @@ class ManifestText:
             raise CannotEdit(msg) from err
         found = dict(new.functions) if new else {}
         for name, function in self.functions.items():
-            if name not in extended and found.get(name) != function:
+            if found.get(name) != function:
                 msg = f"{name} would change"
                 raise CannotEdit(msg)
 
@@ -165,6 +134,59 @@ def new_text(package: str, targets: Iterable[str], entries: dict[str, Entry]) ->
     for number, (name, entry) in enumerate(entries.items()):
         lines += [*([""] if number else []), *function_lines(name, entry)]
     return "\n".join(lines) + "\n"
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A file and its new text; `before` is the text that it was made from, None for a new file."""
+
+    path: Path
+    before: str | None
+    after: str
+
+    @property
+    def is_change(self) -> bool:
+        """Whether there is anything to write."""
+        return self.before != self.after
+
+
+def schema_changes(folder: Path) -> list[FileChange]:
+    """Return the change that writes the JSON schema into a folder; none if one is there."""
+    path = folder / _SCHEMA_FILE
+    if path.exists():
+        return []
+    return [FileChange(path, None, schema_text())]
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a file with its line ends as they are; None if there is no file.
+
+    OSError if it cannot be read; ProjectError if it is not UTF-8.
+    """
+    try:
+        return read_regular(path).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as err:
+        raise ProjectError(str(path), f"not UTF-8: {err.reason}", "Save it as UTF-8.") from err
+
+
+def write_changes(changes: Sequence[FileChange]) -> list[Path]:
+    """Write files, each whole; return those that were written.
+
+    ProjectError before any is written if one is not what its change was made from.
+    """
+    wanted = [change for change in changes if change.is_change]
+    for change in wanted:
+        if read_text(change.path) != change.before:
+            problem = "it was changed meanwhile, and nothing was written"
+            raise ProjectError(str(change.path), problem, "Run the command again.")
+    for change in wanted:
+        write_whole(change.path, change.after.encode())
+    return [change.path for change in wanted]
 
 
 # --- nodes ----------------------------------------------------------------------------------------

@@ -41,13 +41,13 @@ def importable(module: str) -> str:
 
 
 class GlobalNames:
-    """The objects that are globals of imported modules when the first one is looked for.
+    """The globals of imported modules, as they are when the first one is looked for.
 
     Those of the program itself are there if another process can import it.
     """
 
     def name(self, value: Any) -> str | None:
-        """Return `module:attr` of a global that is this object, or of an attribute of a global."""
+        """Return `module:attr` of a global that is this object."""
         found, name = self._objects.get(id(value), (None, None))
         return name if found is value else None
 
@@ -59,7 +59,7 @@ class GlobalNames:
     def _objects(self) -> dict[int, tuple[Any, str]]:
         """By id: the object, which stays alive here, and the best of its names."""
         found: dict[int, tuple[Any, str]] = {}
-        for value, name in (*_globals(), *_attributes()):
+        for value, name in _globals():
             known = found.get(id(value))
             if known is None or _order(name) < _order(known[1]):
                 found[id(value)] = value, name
@@ -91,31 +91,10 @@ def _modules() -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, names
 
 
-def _attributes() -> Iterator[tuple[Any, str]]:
-    # A global is imported by many modules.
-    owners = {id(owner): (owner, name) for owner, name in _globals() if not _is_function(owner)}
-    for owner, name in owners.values():
-        for attribute, value in _inside(owner).items():
-            if _may_be_named(attribute, value):
-                yield value, f"{name}.{attribute}"
-
-
-def _is_function(value: Any) -> bool:
-    return type(value) in (types.FunctionType, types.BuiltinFunctionType)
-
-
-def _inside(owner: Any) -> dict[Any, Any]:
-    """Return the attributes that an object keeps; a namedtuple's are its items."""
-    kind = type(owner)
-    names = getattr(kind, "_fields", None) if issubclass(kind, tuple) else None
-    return dict(zip(names, owner, strict=False)) if type(names) is tuple else _dict_of(owner)
-
-
-def _dict_of(owner: Any) -> dict[Any, Any]:
-    """Return a copy of what an object keeps; a module that loads when it is used stays as it is."""
-    is_type = issubclass(type(owner), type)
+def _dict_of(module: Any) -> dict[str, Any]:
+    """Return a copy of a module's globals; a module that loads when it is used stays as it is."""
     try:
-        held = (type if is_type else object).__getattribute__(owner, "__dict__")
-    except (AttributeError, TypeError):
+        held = object.__getattribute__(module, "__dict__")
+    except AttributeError:
         return {}
-    return dict(held) if type(held) in (dict, types.MappingProxyType) else {}
+    return dict(held) if type(held) is dict else {}

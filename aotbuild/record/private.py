@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from types import FrameType
 from typing import Any
 
@@ -243,7 +244,7 @@ def _of_jitted(found: Mapping[str, Any]) -> dict[str, Any]:
 # --- every call of a jitted function --------------------------------------------------------------
 
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
-Missed = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], None]
+Missed = Callable[[Any, Any, tuple[Any, ...], dict[str, Any], float], None]
 # (what was the post hook, what was `_run_python_pjit`, the hooks of debug_nans and debug_infs)
 _watching: list[tuple[Any, Any, Any]] = []
 _unset = config.config_ext.unset
@@ -253,8 +254,8 @@ def watch_calls(warm: Hook, cold: Missed) -> None:
     """Call `warm` after each call that the C++ dispatch serves, `cold` after each other one.
 
     `warm` gets the jitted function, the arguments and the results; `cold` the function inside, the
-    options of its jit, and the arguments. Neither may raise. A call of `cold` may be a part of a
-    trace. The caches of the C++ dispatch stay as they are.
+    options of its jit, the arguments and the seconds that it took. Neither may raise. A call of
+    `cold` may be a part of a trace. The caches of the C++ dispatch stay as they are.
     """
     before, run = api._post_hook_state.get_global(), pjit._run_python_pjit
 
@@ -270,10 +271,12 @@ def watch_calls(warm: Hook, cold: Missed) -> None:
         # `with jax.debug_nans(…)` leaves a hook of its thread: None. `import optax` has one.
         if api._post_hook_state.value is not hook:
             api._post_hook_state.set_local(_unset)
+        start = perf_counter()
         results = run(*given)
+        seconds = perf_counter() - start
         info = sys._getframe(1).f_locals.get("jit_info")
         function, args, kwargs = given[-3:]
-        cold(function, info, args, kwargs)
+        cold(function, info, args, kwargs, seconds)
         return results
 
     # jax would put its own hook, or none, in the place of ours.
@@ -388,51 +391,6 @@ def shardings_of_jit(info: Any) -> list[Any]:
     names = ("in_shardings_leaves", "out_shardings_leaves")
     told = [each for name in names for each in getattr(info, name, ())]
     return [each for each in told if isinstance(each, jax.sharding.Sharding)]
-
-
-# --- what happens in a call -----------------------------------------------------------------------
-
-ENDS = {
-    dispatch.JAXPR_TRACE_EVENT: "trace",
-    dispatch.JAXPR_TO_MLIR_MODULE_EVENT: "lower",
-    dispatch.BACKEND_COMPILE_EVENT: "compile",
-}
-
-
-# The name of a stage, the function that it is of, and its seconds.
-Stage = tuple[str, str, float]
-_STAGES = ("compile", "lower", "trace")
-
-
-def stages_of_call(stages: Sequence[Stage], name: str) -> dict[str, float]:
-    """Return the seconds of the stages of the call that ended last, given what ended in its thread.
-
-    What ended before may be of `jitted.lower(…)`, of a call that raised, or inside of its trace.
-    """
-    found: dict[str, float] = {}
-    for stage, function, seconds in reversed(stages):
-        known = function.removeprefix("jit(").removesuffix(")")
-        if known != name or any(_STAGES.index(stage) <= _STAGES.index(each) for each in found):
-            break
-        found[stage] = seconds
-    return found
-
-
-def name_of(function: Any) -> str:
-    """Return the name by which jax tells of a function's stages."""
-    return str(util.fun_name(function))
-
-
-def listen_to_ends(listener: Callable[..., None]) -> None:
-    """Register a listener of durations; do nothing if it is registered."""
-    if listener not in monitoring.get_event_duration_listeners():
-        monitoring.register_event_duration_secs_listener(listener)
-
-
-def stop_listening_to_ends(listener: Callable[..., None]) -> None:
-    """Unregister a listener of durations; do nothing if it is not registered."""
-    if listener in monitoring.get_event_duration_listeners():
-        monitoring.unregister_event_duration_listener(listener)
 
 
 # --- the jits of flax and equinox, which call `jax.jit` inside ------------------------------------

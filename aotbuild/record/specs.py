@@ -11,7 +11,16 @@ from typing import Any
 
 TODO = "TODO"
 # Keys by which a map of the manifest is no dict; a test compares them with the manifest's reader.
-RESERVED = ("shape", "dtype", "like", "file", "dict", "tuple", "tree")
+RESERVED = ("shape", "dtype", "like", "dict", "tuple")
+
+
+class Unknown(str):
+    """A text that is written as it is: TODO."""
+
+    __slots__ = ()
+
+
+UNKNOWN = Unknown(TODO)
 
 
 def is_like(spec: dict[str, Any]) -> bool:

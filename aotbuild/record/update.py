@@ -1,4 +1,4 @@
-"""From a call log to a manifest: a new one, or an existing one with what it lacks."""
+"""From a call log to a manifest: a new one, or an existing one with the functions that it lacks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from aotbuild.manifest import parse_manifest
 from aotbuild.record.call_log import CallLog, ObservedFunction, Tally
 from aotbuild.record.covering import covers, has_options
 from aotbuild.record.entries import Entry, Seen, entries_for, seen_of
-from aotbuild.record.entry_text import cost, counted, function_lines
-from aotbuild.record.files import FileChange, read_text, schema_changes
+from aotbuild.record.entry_text import cost, counted, flow, function_lines
 from aotbuild.record.init import PYPROJECT, function_name
-from aotbuild.record.manifest_text import CannotEdit, ManifestText, new_text
-from aotbuild.record.yaml_text import flow
+from aotbuild.record.manifest_text import (
+    CannotEdit,
+    FileChange,
+    ManifestText,
+    new_text,
+    read_text,
+    schema_changes,
+)
 
 _SITES = frozenset({"site-packages", "dist-packages"})
 
@@ -35,7 +40,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         place = f"{self.function.file}:{self.function.line}: " if self.function.file else ""
-        calls = f"{counted(self.tally.calls, 'call')}, {self.tally.seconds:,.1f} s to compile"
+        calls = f"{counted(self.tally.calls, 'call')}, {self.tally.seconds:,.1f} s of first calls"
         return f"left out: {place}{self.function.call}: {calls}\n  {self.reason}"
 
 
@@ -48,7 +53,7 @@ class Proposal:
         before: Its text; None if there is no such file.
         text: Its proposed text.
         added: The new entries by name, and those that had a TODO.
-        extended: What existing entries get, by name.
+        lacking: What finished entries lack, by name; they stay as they are.
         covered: The calls that existing entries have already, by name.
         left_out: What no manifest can have.
         notes: What else people should know.
@@ -58,7 +63,7 @@ class Proposal:
     before: str | None
     text: str
     added: Mapping[str, Entry]
-    extended: Mapping[str, Entry]
+    lacking: Mapping[str, Entry]
     covered: Mapping[str, int]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
@@ -74,8 +79,9 @@ class Proposal:
         """What people are told."""
         for name, count in self.covered.items():
             yield f"{name} has already: {counted(count, 'signature')}"
-        for name, entry in self.extended.items():
-            yield f"extended {name}: {cost(entry)}"
+        for name, entry in self.lacking.items():
+            yield f"{name} lacks what was called; add this to its entry by hand:"
+            yield from function_lines(name, entry)
         for name, entry in self.added.items():
             yield f"added {name}: {cost(entry)}"
             yield from (f"  {note}" for note in entry.notes)
@@ -85,7 +91,7 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """Return the proposal as plain data."""
-        changed = {"added": self.added, "extended": self.extended}
+        changed = {"added": self.added, "lacking": self.lacking}
         return {
             "manifest": str(self.manifest),
             "changed": self.text != self.before,
@@ -96,7 +102,7 @@ class Proposal:
                     "change": change,
                     "signatures": len(entry.seen),
                     "calls": entry.tally.calls,
-                    "compile_seconds": entry.tally.seconds,
+                    "first_call_seconds": entry.tally.seconds,
                     "notes": [*entry.notes],
                     "todos": [*entry.todos],
                 }
@@ -110,7 +116,7 @@ class Proposal:
                     "line": each.function.line,
                     "reason": each.reason,
                     "calls": each.tally.calls,
-                    "compile_seconds": each.tally.seconds,
+                    "first_call_seconds": each.tally.seconds,
                 }
                 for each in self.left_out
             ],
@@ -118,11 +124,10 @@ class Proposal:
         }
 
 
-def propose(log: CallLog, manifest: Path, package: str = "", most_sizes: int = 8) -> Proposal:
+def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
     """Return the manifest that has all calls of a log that a manifest can have.
 
-    `package` is that of a new manifest, guessed if it is empty. A dim of more than `most_sizes`
-    sizes is padded.
+    `package` is that of a new manifest, guessed if it is empty. Finished entries stay as they are.
 
     Raises:
         ProjectError: There is nothing for a manifest, or it cannot be added to the existing one.
@@ -131,11 +136,11 @@ def propose(log: CallLog, manifest: Path, package: str = "", most_sizes: int = 8
     """
     before = read_text(manifest)
     existing = ManifestText(before, str(manifest)) if before and before.strip() else None
-    draft = _Draft(existing, most_sizes)
+    draft = _Draft(existing)
     package = (existing.package if existing else package) or _package(log, manifest.parent)
     for functions in _same(log):
         draft.add(log, functions, package)
-    left_out = (*draft.left_out, *_operations(log))
+    left_out = tuple(draft.left_out)
     if not existing and not draft.added:
         found = "".join(f"\n  {line}" for each in left_out for line in str(each).split("\n"))
         problem = f"no manifest can have what was recorded{found}"
@@ -144,11 +149,11 @@ def propose(log: CallLog, manifest: Path, package: str = "", most_sizes: int = 8
     targets, notes = _targets(log)
     if existing is None:
         text = (before or "") + new_text(package, targets, draft.added)
-    elif draft.added or draft.extended:
-        text = _edited(existing, draft, manifest)
+    elif draft.added:
+        text = _edited(existing, draft.added, manifest)
     else:
         text = existing.text
-    changes = (draft.added, draft.extended, draft.covered)
+    changes = (draft.added, draft.lacking, draft.covered)
     return Proposal(manifest, before, text, *changes, left_out, tuple(notes))
 
 
@@ -157,9 +162,8 @@ class _Draft:
     """Collects what a manifest gets."""
 
     existing: ManifestText | None
-    most_sizes: int
     added: dict[str, Entry] = field(default_factory=dict)
-    extended: dict[str, Entry] = field(default_factory=dict)
+    lacking: dict[str, Entry] = field(default_factory=dict)
     covered: dict[str, int] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
 
@@ -180,7 +184,7 @@ class _Draft:
                 self.covered[name] = self.covered.get(name, 0) + 1
             else:
                 left.append(each)
-        for entry in entries_for(function, left, self.most_sizes):
+        for entry in entries_for(function, left):
             self._place(entry)
 
     def _named(self, function: ObservedFunction) -> list[tuple[str, Any]]:
@@ -189,12 +193,11 @@ class _Draft:
         return [(name, each) for name, each in functions.items() if each.call == function.call]
 
     def _place(self, entry: Entry) -> None:
-        """Put an entry into an existing one, an unfinished one, or a new one."""
+        """Put an entry into the place of an unfinished one, or make a new one."""
         for name, each in self._named(entry.function):
             is_same = has_options(each, entry.function, entry.seen[0])
-            is_whole = not (each.pad or entry.options.get("pad") or entry.todos)
-            if is_same and is_whole and name not in self.extended:
-                self.extended[name] = entry
+            if is_same and name not in self.lacking:
+                self.lacking[name] = entry
                 return
         unfinished = self.existing.unfinished if self.existing else {}
         free = (n for n, call in unfinished.items() if call == entry.function.call)
@@ -228,24 +231,13 @@ def _same(log: CallLog) -> list[list[ObservedFunction]]:
     """Return the functions that one entry can stand for, those that cost most first."""
     found: dict[bytes, list[ObservedFunction]] = {}
     for function in log.functions.values():
-        if not function.is_operation:
-            data = {k: v for k, v in function.to_json().items() if k not in ("file", "line")}
-            found.setdefault(canonical_json(data), []).append(function)
+        data = {k: v for k, v in function.to_json().items() if k not in ("file", "line")}
+        found.setdefault(canonical_json(data), []).append(function)
 
     def seconds(group: list[ObservedFunction]) -> float:
         return log.tally(key for each in group for key in log.of(each.key)).seconds
 
     return sorted(found.values(), key=seconds, reverse=True)
-
-
-def _operations(log: CallLog) -> list[LeftOut]:
-    """Return what ran outside of any jit, as one."""
-    functions = [each for each in log.functions.values() if each.is_operation]
-    if not functions:
-        return []
-    tally = log.tally(key for each in functions for key in log.of(each.key))
-    what = f"{counted(len(functions), 'operation')} outside of any jit"
-    return [LeftOut(ObservedFunction(what), tally, "put them into a jitted function")]
 
 
 def _library(function: ObservedFunction, package: str) -> str:
@@ -265,7 +257,7 @@ def _package(log: CallLog, folder: Path) -> str:
     """
     seconds: dict[str, float] = {}
     for function in log.functions.values():
-        if not function.is_operation and not function.problem:
+        if not function.problem:
             tally = log.tally(log.of(function.key))
             is_own = _SITES.isdisjoint(Path(function.file).parts)
             known = seconds.get(function.package, 0.0)
@@ -295,12 +287,11 @@ def _targets(log: CallLog) -> tuple[list[str], list[str]]:
     return targets or [HOST], notes
 
 
-def _edited(existing: ManifestText, draft: _Draft, manifest: Path) -> str:
+def _edited(existing: ManifestText, added: dict[str, Entry], manifest: Path) -> str:
     try:
-        return existing.with_changes(draft.added, draft.extended)
+        return existing.with_entries(added)
     except CannotEdit as err:
-        entries = {**draft.added, **draft.extended}
-        lines = [line for name, each in entries.items() for line in function_lines(name, each)]
+        lines = [line for name, each in added.items() for line in function_lines(name, each)]
         problem = f"what was recorded cannot be added to it: {err}; nothing was changed"
         remedy = "Add this to its functions yourself:\n\n" + "\n".join(lines)
         raise ProjectError(str(manifest), problem, remedy) from err

@@ -1,8 +1,8 @@
 """Watches all calls of jitted functions in this process, and writes what is new about them.
 
 A call that was seen before costs one lookup (`Watched.key`). The first call of a signature is
-described, which may take milliseconds. What an executable of a loaded package serves is no call of
-a jitted function, and is not seen.
+described, which may take milliseconds. Not watched are jax's own operations, calls inside of a
+trace or a transformation, and what an executable of a loaded package serves.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import inspect
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import islice
 from time import monotonic
 from typing import Any
@@ -21,17 +20,18 @@ from typing import Any
 from aotbuild.format.wrap import FILTER_JIT
 from aotbuild.record import private
 from aotbuild.record.call_log import (
+    CallLogWriter,
     ObservedCall,
     ObservedFunction,
+    Tally,
     call_line,
     function_line,
     tally_line,
+    tell,
     verdict_line,
 )
 from aotbuild.record.calls import describe_call, has_tracers
-from aotbuild.record.functions import TRANSFORMED, describe_function, describe_operation
-from aotbuild.record.watched import Counted, Watched
-from aotbuild.record.writer import Writer, tell
+from aotbuild.record.functions import describe_function, is_of_jax, static_places
 
 # Returns why no executable serves a call of `module:qualname`; empty if one does.
 Check = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
@@ -46,33 +46,107 @@ _TICK = 1.0
 _TOO_MANY = f"it was called with more than {MOST_CALLS:,} signatures; the others are not told apart"
 
 
-class _OfThread(threading.local):
-    """What this thread is doing.
+@dataclass
+class Counted:
+    """A signature and what was counted since its tally was written."""
+
+    key: str
+    calls: int = 0
+    seconds: float = 0.0
+
+    def take(self) -> Tally | None:
+        """Return the tally and begin anew; None if nothing happened."""
+        calls, seconds = self.calls, self.seconds
+        if not calls:
+            return None
+        # What another thread adds meanwhile is kept.
+        self.calls -= calls
+        self.seconds -= seconds
+        return Tally(calls, seconds)
+
+
+class Watched:
+    """One function under one jit. It does not keep the function alive.
 
     Attributes:
-        is_inside: Whether it is describing a call.
-        stages: The last stages that ended in it: name, function, seconds.
+        function: Returns the function inside the jit; None once the program has dropped it.
+        info: The options of the jit.
+        wrap: The jit whose meaning its calls have; empty for that of jax.
+        is_ignored: Whether it is jax's own.
+        calls: What was counted of each signature, by the key of its `ObservedCall`.
+        known: The same, by what tells calls apart without describing them.
     """
 
-    is_inside = False
+    def __init__(self, function: Any, info: Any, gone: Callable[[Any], None]) -> None:
+        """Watch a function; `gone` is called with a dead reference when the program drops it."""
+        self.function = _reference(function, gone)
+        self.info = info
+        self.wrap = private.wrap_of(function)
+        self.is_ignored = not self.wrap and is_of_jax(function)
+        self.known: dict[Any, Counted] = {}
+        self.calls: dict[str, Counted] = {}
+        self._positions, self._names = static_places(info)
+        self._with_shardings = private.device_count() > 1
+        # By the identity of what the program called, if it is not what `jax.jit` returned.
+        self._observed: dict[int, tuple[Callable[[], Any], ObservedFunction]] = {}
 
-    def __init__(self) -> None:
-        self.stages: deque[private.Stage] = deque(maxlen=8)
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what tells signatures apart: what jax itself looks at, and the values of statics.
+
+        An array is known by its aval, of which jax has one object only. To jax, 1 and True are one
+        static value.
+        """
+        statics: tuple[Any, ...] = ()
+        if self._positions or self._names:
+            statics = (
+                *((i, type(args[i]), args[i]) for i in self._positions if i < len(args)),
+                *((n, type(kwargs[n]), kwargs[n]) for n in sorted(self._names & kwargs.keys())),
+            )
+            args = tuple(None if i in self._positions else arg for i, arg in enumerate(args))
+            kwargs = {n: each for n, each in kwargs.items() if n not in self._names}
+        leaves, treedef = private.flatten((args, kwargs))
+        keys = private.leaf_keys(leaves, with_shardings=self._with_shardings)
+        return treedef, keys, statics, private.trace_context()
+
+    def observed(self, called: private.WrappedCall | None) -> ObservedFunction:
+        """Return what is written of the function, as it is called.
+
+        equinox has one function for all wrappers of equal names.
+        """
+        wrapper: Any = called.wrapper if called else self.function()
+        found = self._observed.get(id(wrapper))
+        # An object of an identity may be gone, and another one have it.
+        if found is None or found[0]() is not wrapper:
+            found = self._observed[id(wrapper)] = _reference(wrapper), self._described(called)
+        return found[1]
+
+    def _described(self, called: private.WrappedCall | None) -> ObservedFunction:
+        if called is None:
+            return describe_function(self.function(), self.info)
+        # equinox gives its own function to jax.jit, with other arguments.
+        info = None if called.wrap == FILTER_JIT else self.info
+        return describe_function(inspect.unwrap(called.wrapper), info, called.wrap, called.wrapper)
+
+
+class _OfThread(threading.local):
+    """What this thread is doing: `is_inside` while it describes a call."""
+
+    is_inside = False
 
 
 class Watcher:
     """Watches this process. There is one at most."""
 
-    def __init__(self, writer: Writer, check: Check | None = None) -> None:
+    def __init__(self, writer: CallLogWriter, check: Check | None = None) -> None:
         self._writer, self._check = writer, check
         self._has_reported = False
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
-        """Begin anew, in a new process."""
+    def begin(self) -> None:
+        """Begin anew, also in a forked process, where other threads may have held the lock."""
         self._lock = threading.RLock()
         self._local = _OfThread()
-        self._functions: dict[tuple[int, int, bool], Watched] = {}
+        self._functions: dict[tuple[int, int], Watched] = {}
         self._jitted: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._gone: list[Watched] = []  # of functions that the program has dropped
         self._written_functions: set[str] = set()
@@ -81,19 +155,13 @@ class Watcher:
     def start(self) -> None:
         """Watch from now on."""
         self._is_on = True
-        private.listen_to_ends(self._ended)
         private.watch_calls(self._warm, self._cold)
 
     def stop(self) -> None:
         """Watch no more, and write what was counted."""
         self._is_on = False
         private.unwatch_calls()
-        private.stop_listening_to_ends(self._ended)
         self.write_tallies()
-
-    def after_fork(self) -> None:
-        """Go on in a forked process, where other threads may have held the lock."""
-        self._begin()
 
     # --- calls, which must not raise --------------------------------------------------------------
 
@@ -112,38 +180,45 @@ class Watcher:
             self._report(err)
 
     def _cold(
-        self, function: Any, info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Any,
+        info: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        seconds: float,
     ) -> None:
         try:
             if not self._is_elsewhere():
-                is_transformed = has_tracers(args, kwargs)
-                watched = self._of_function(function, info, is_transformed=is_transformed)
-                self._count(watched, args, kwargs)
+                self._count(self._of_function(function, info), args, kwargs, seconds)
         except Exception as err:  # noqa: BLE001 - as above
             self._report(err)
 
     def _is_elsewhere(self) -> bool:
         return not self._is_on or self._local.is_inside or private.is_tracing()
 
-    def _count(self, watched: Watched, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _count(
+        self, watched: Watched, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float = 0.0
+    ) -> None:
         """Count a call; one with tracers has no signature."""
-        seconds = self._take_seconds(watched)
+        if watched.is_ignored:
+            return
         try:
             key = watched.key(args, kwargs)
             counted = watched.known.get(key)
         except TypeError:  # a static argument has no hash: jax refuses it, too
             return
+        is_first = counted is None
         if counted is None:
-            if watched.has_signatures and has_tracers(args, kwargs):
+            if has_tracers(args, kwargs):
                 return
             self._local.is_inside = True
             try:
                 counted = self._first(watched, key, args, kwargs)
             finally:
                 self._local.is_inside = False
+            counted.seconds += seconds
         counted.calls += 1
-        counted.seconds += seconds
-        if seconds or monotonic() - self._written > _TICK:
+        if is_first or monotonic() - self._written > _TICK:
             self.write_tallies()
 
     def _report(self, err: Exception) -> None:
@@ -151,34 +226,17 @@ class Watcher:
             self._has_reported = True
             tell(f"a call was not recorded: {type(err).__name__}: {err}")
 
-    # --- times ------------------------------------------------------------------------------------
-
-    def _ended(self, event: str, seconds: float, **facts: Any) -> None:
-        stage = private.ENDS.get(event)
-        if stage and self._is_on and not self._local.is_inside:
-            self._local.stages.append((stage, str(facts.get("fun_name", "")), seconds))
-
-    def _take_seconds(self, watched: Watched) -> float:
-        """Return the seconds that jax took to compile the call that has just ended."""
-        stages = self._local.stages
-        if not stages:
-            return 0.0
-        found = private.stages_of_call(stages, watched.name)
-        stages.clear()
-        return sum(found.values())
-
     # --- what is new ------------------------------------------------------------------------------
 
-    def _of_function(self, function: Any, info: Any, *, is_transformed: bool = False) -> Watched:
-        key = id(function), id(info), is_transformed
+    def _of_function(self, function: Any, info: Any) -> Watched:
+        key = id(function), id(info)
         watched = self._functions.get(key)
         if watched is None:
-            gone = lambda _: self._drop(key)  # noqa: E731
-            made = Watched(function, info, gone, is_transformed=is_transformed)
+            made = Watched(function, info, lambda _: self._drop(key))
             watched = self._functions.setdefault(key, made)
         return watched
 
-    def _drop(self, key: tuple[int, int, bool]) -> None:
+    def _drop(self, key: tuple[int, int]) -> None:
         """Forget a function that the program has dropped; its tallies are written with the next."""
         watched = self._functions.pop(key, None)
         if watched is not None:
@@ -192,42 +250,26 @@ class Watcher:
         called = private.wrapped_call(near) if watched.wrap else None
         if called is not None:
             args, kwargs = called.args, called.kwargs
-        observed = self._observed(watched, called)
-        call = self._call(watched, observed, args, kwargs)
+        observed = watched.observed(called)
+        if len(watched.calls) < MOST_CALLS:
+            call = describe_call(observed, args, kwargs, watched.info)
+        else:
+            call = ObservedCall(observed.key, (), problem=_TOO_MANY)
         with self._lock:
+            if observed.key not in self._written_functions:
+                self._written_functions.add(observed.key)
+                self._writer.write([function_line(observed)])
             counted = watched.calls.get(call.key)
             if counted is None:
                 counted = watched.calls[call.key] = Counted(call.key)
                 self._writer.write([call_line(call)])
-                if self._check and watched.has_signatures:
+                if self._check:
                     verdict = self._check(observed.call, args, kwargs)
                     self._writer.write([verdict_line(call.key, verdict)])
             if len(watched.known) >= _MOST_KEYS:
                 watched.known.clear()
             watched.known[key] = counted
         return counted
-
-    def _observed(self, watched: Watched, called: private.WrappedCall | None) -> ObservedFunction:
-        wrapper: Any = called.wrapper if called else watched.function()
-        found = watched.observed(wrapper, lambda: _described(watched, called))
-        with self._lock:
-            if found.key not in self._written_functions:
-                self._written_functions.add(found.key)
-                self._writer.write([function_line(found)])
-        return found
-
-    def _call(
-        self,
-        watched: Watched,
-        observed: ObservedFunction,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> ObservedCall:
-        if not watched.has_signatures:
-            return ObservedCall(observed.key, ())
-        if len(watched.calls) >= MOST_CALLS:
-            return ObservedCall(observed.key, (), problem=_TOO_MANY)
-        return describe_call(observed, args, kwargs, watched.info)
 
     def write_tallies(self) -> None:
         """Write what was counted since the last time."""
@@ -239,14 +281,9 @@ class Watcher:
             self._writer.write([tally_line(key, tally) for key, tally in pairs if tally])
 
 
-def _described(watched: Watched, called: private.WrappedCall | None) -> ObservedFunction:
-    function = watched.function()
-    if watched.is_operation:
-        return describe_operation(function)
-    if called is None:
-        found = describe_function(function, watched.info)
-    else:
-        # equinox gives its own function to jax.jit, with other arguments.
-        info = None if called.wrap == FILTER_JIT else watched.info
-        found = describe_function(inspect.unwrap(called.wrapper), info, called.wrap, called.wrapper)
-    return replace(found, problem=TRANSFORMED) if watched.is_transformed else found
+def _reference(value: Any, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
+    """Return a function that returns a value as long as the program has it."""
+    try:
+        return weakref.ref(value, gone)
+    except TypeError:
+        return lambda: value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from support.projects import build, write_project
 
 from aotbuild.manifest import load_manifest
 from aotbuild.record.call_log import read_call_log
-from aotbuild.record.files import write_changes
+from aotbuild.record.manifest_text import write_changes
 from aotbuild.record.update import propose
 
 pytestmark = pytest.mark.process
@@ -39,11 +38,6 @@ WARM = State(jnp.zeros((), "int32"), jnp.ones(3))
 def step(state, x):
     params = state.params + x.sum()
     return State(jnp.asarray(state.count + 1, "int32"), params)
-
-
-@jax.jit
-def double(x):
-    return 2 * x
 
 
 @functools.partial(jax.jit, static_argnames="scale")
@@ -79,27 +73,6 @@ with aotbuild.guard("raise"):
     found = [np.tolist() for np in program.run()]
 print(json.dumps([found, aotbuild.guard.counts()]))
 """
-TRANSFORMED = """
-import json, os, sys
-import jax
-import jax.numpy as jnp
-import numpy as np
-import aotbuild
-from aotbuild.record import Recorder
-from proj import model
-
-x = np.ones((2, 3), "float32")
-with Recorder(sys.argv[1]):
-    jax.vmap(model.double)(x)
-    jax.grad(lambda x: model.double(x).sum())(x)
-    jax.jit(lambda x: jax.vmap(model.double)(x))(x)  # a part of the lambda
-    jax.vmap(lambda y: model.double(x) + y)(x)  # a call of its own
-with aotbuild.guard("raise"):
-    try:
-        jax.vmap(lambda x: model.double(x))(x[:1, :1])
-    except aotbuild.errors.CompilationForbidden as err:
-        print(json.dumps(err.remedy))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -131,20 +104,3 @@ def test_the_program_runs_again_and_compiles_nothing(project: Path, numbers: Any
     found, counts = fresh(AGAIN, path=project)
     assert found == numbers
     assert not any(counts.values())
-
-
-def test_calls_of_eager_transformations_are_told_apart(project: Path, tmp_path: Path) -> None:
-    place = tmp_path / "calls.jsonl"
-    remedy = fresh(TRANSFORMED, str(place), path=project)
-    assert "Put the transformation into a jitted function" in remedy
-    found = read_call_log(place)
-    calls = {
-        bool(function.problem): found.tally(found.of(key))
-        for key, function in found.functions.items()
-        if function.call == "proj.model:double"
-    }
-    assert (calls[True].calls, calls[False].calls) == (2, 1)
-    assert calls[True].seconds > 0
-    proposal = propose(found, project / "other.yaml")
-    reasons: Mapping[str, str] = {e.function.call: e.reason for e in proposal.left_out}
-    assert "put the transformation into a jitted function" in reasons["proj.model:double"]
