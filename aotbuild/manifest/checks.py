@@ -1,81 +1,100 @@
-"""What the parts of one function must agree on: a list of small checks."""
+"""One function as the YAML declares it, and small checks of what its parts must agree on."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from aotbuild.format.target import PORTABLE
 from aotbuild.format.words import did_you_mean, quote
-from aotbuild.manifest.declaration import Declaration
-from aotbuild.manifest.function import SIGNATURE_OPTIONS
+from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function
 from aotbuild.manifest.names import function_name_problem
-from aotbuild.manifest.nodes import Mark, dotted, key_mark, walk
-from aotbuild.manifest.signatures import MAX_SIGNATURES
+from aotbuild.manifest.nodes import (
+    MapNode,
+    Mark,
+    Node,
+    Problems,
+    ScalarNode,
+    Steps,
+    child,
+    dotted,
+    key_mark,
+    walk,
+)
 from aotbuild.platforms.building import Description, Request
 
-_TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")
-_COMPARE = re.compile(r"<=|>=|==")
-_FUNCTIONS = frozenset({"floordiv", "mod", "max", "min"})
-_LONGEST = 200
+MAX_SIGNATURES = 100_000
 
 
-def expression_names(text: str) -> frozenset[str] | None:
-    """Return the names in an expression, or None where it is none."""
-    tokens = _tokens(text)
-    if not tokens or not _alternates(tokens) or not _balanced(tokens):
-        return None
-    return frozenset(t for t in tokens if t.isidentifier() and t not in _FUNCTIONS)
+@dataclass(frozen=True)
+class Declaration:
+    """One function, for checks: its options, and the nodes they are in.
 
+    `key` is its name and `entry` its options under `functions:`. `broken` names the options that
+    were refused already, so that no check reads them; `broken_signatures` does so for each of
+    `signatures:`. For one of these, `spec` is its node and
+    `prefix` leads to it: there are its args, kwargs, dims and static.
+    """
 
-def constraint_names(text: str) -> frozenset[str] | None:
-    """Return the names in ``expression <= expression`` (or >=, ==), or None."""
-    sides = [expression_names(side) for side in _COMPARE.split(text)]
-    left, right = sides if len(sides) == 2 else (None, None)
-    return None if left is None or right is None else left | right
+    name: str
+    key: ScalarNode
+    entry: Node
+    model: Function
+    broken: frozenset[str]
+    problems: Problems
+    broken_signatures: tuple[frozenset[str], ...] = ()
+    spec: Node | None = None
+    prefix: Steps = ()
 
+    def each_signature(self) -> Iterator[Declaration]:
+        """Yield the function with each of its signatures only."""
+        if not self.model.signatures:
+            yield self
+            return
+        listed = child(self.entry, "signatures")
+        others = self.broken.difference(SIGNATURE_OPTIONS)
+        for index, spec in enumerate(self.model.signatures):
+            yield replace(
+                self,
+                model=self.model.with_signature(spec),
+                broken=others | self.broken_signatures[index],
+                spec=child(listed, index) if listed else None,
+                prefix=("signatures", index),
+            )
 
-def _tokens(text: str) -> list[str] | None:
-    text, tokens, place = text.rstrip(), [], 0
-    if len(text) > _LONGEST or not text.isascii():
-        return None
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            return None
-        tokens.append(match[0].strip())
-        place = match.end()
-    return tokens
+    def node(self, option: str) -> Node | None:
+        """Return the node of an option."""
+        of_signature = self.spec is not None and option in SIGNATURE_OPTIONS
+        return child(self.spec if self.spec and of_signature else self.entry, option)
 
+    def entries(self, option: str) -> tuple[tuple[ScalarNode, Node], ...]:
+        """Return the key and value nodes of an option that is a map; none if it is absent."""
+        node = self.node(option)
+        return node.entries if isinstance(node, MapNode) and option not in self.broken else ()
 
-def _alternates(tokens: list[str]) -> bool:
-    """Return whether operands and operators take turns."""
-    operand = False  # whether an operand has just ended
-    previous = ""
-    for part in tokens:
-        if part == "(":
-            called = previous in _FUNCTIONS
-            fits, operand = not operand or called, False
-        elif part == ")":
-            fits = operand
-        elif part[0].isalnum() or part[0] == "_":
-            fits, operand = not operand, True
-        else:
-            fits, operand = operand or part in "+-", False
-        if not fits:
-            return False
-        previous = part
-    return operand
+    def at(self, *steps: object) -> Mark:
+        """Return where an option, or something inside it, is written."""
+        node = self.node(str(steps[0])) if steps else None
+        if node:
+            return walk(node, steps[1:]).mark
+        return self.spec.mark if self.spec else self.key.mark
 
+    def add(self, mark: Mark, steps: tuple[object, ...], message: str) -> None:
+        """Note a problem at a place inside this function."""
+        option = str(steps[0]) if steps else ""
+        prefix = self.prefix if option in (*SIGNATURE_OPTIONS, "") else ()
+        self.problems.add(mark, dotted(("functions", self.name, *prefix, *steps)), message)
 
-def _balanced(tokens: list[str]) -> bool:
-    depth = 0
-    for part in tokens:
-        depth += {"(": 1, ")": -1}.get(part, 0)
-        if depth < 0:
-            return False
-    return depth == 0
+    def names(self) -> tuple[str, ...]:
+        """Return the names under ``args:`` and ``kwargs:`` of all signatures, each once."""
+        every = self.model.each_signature
+        names = (name for each in every for name in (*each.positional, *each.kwargs))
+        return tuple(dict.fromkeys(names))
+
+    def positional(self) -> tuple[str, ...]:
+        """Return the names under ``args:``, in order; one may be there twice."""
+        return tuple(name for arg in self.model.args for name in arg)
 
 
 Found = Iterator[tuple[Mark, tuple[object, ...], str]]
@@ -122,7 +141,7 @@ def _repeated_names(declared: Declaration, _: object) -> Found:
 
 def _signatures_alone(declared: Declaration, _: object) -> Found:
     for option in SIGNATURE_OPTIONS if declared.model.signatures else ():
-        if declared.has_own(option):
+        if declared.node(option) is not None:
             message = "signatures: takes the place of this; move it into each of the signatures"
             yield key_mark(declared.entry, option), (option,), message
 
@@ -232,46 +251,25 @@ def _few_enough(declared: Declaration, _: object) -> Found:
 
 def _export_dims(declared: Declaration, _: object) -> Found:
     known = declared.model.dim_names
-    for name, text in declared.model.export.dims.items():
+    for name in declared.model.export.dims:
         steps = ("export", "dims")
         if name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known) or 'none'}"
             mark = _key_of(declared, name, *steps)
             yield mark, steps, f"unknown dim {quote(name)}{hint}"
-        if expression_names(text) is None:
-            message = f"expected an expression such as 'b' or '2*s', found {quote(text)}"
-            yield declared.at(*steps, name), (*steps, name), message
-
-
-def _export_constraints(declared: Declaration, _: object) -> Found:
-    export = declared.model.export
-    known = _union(expression_names(text) or () for text in export.dims.values())
-    for index, text in enumerate(export.constraints):
-        steps = ("export", "constraints")
-        found = constraint_names(text)
-        at = declared.at(*steps, index)
-        if found is None:
-            yield at, steps, f"expected a constraint such as 'b <= 64', found {quote(text)}"
-        for name in sorted((found or frozenset()) - known):
-            hint = did_you_mean(name, known) or "; give it to a dim under export.dims"
-            yield at, steps, f"unknown symbol {quote(name)}{hint}"
 
 
 def _export_target(declared: Declaration, targets: tuple[Request, ...]) -> Found:
-    if declared.has_own("export") and all(target.platform != PORTABLE for target in targets):
-        yield declared.at("export"), ("export",), NO_PORTABLE
+    portable = any(target.platform == PORTABLE for target in targets)
+    if declared.node("export") is not None and not portable:
+        message = "only the portable artifact uses this; add the target portable, or remove it"
+        yield declared.at("export"), ("export",), message
 
 
 def _key_of(declared: Declaration, key: str, *steps: str) -> Mark:
     node = declared.node(steps[0])
     return key_mark(walk(node, steps[1:]), key) if node else declared.key.mark
 
-
-def _union(sets: Iterable[Iterable[str]]) -> frozenset[str]:
-    return frozenset(name for names in sets for name in names)
-
-
-NO_PORTABLE = "only the portable artifact uses this; add the target portable, or remove it"
 
 Check = Callable[[Declaration, tuple[Request, ...]], Found]
 _ARGUMENTS = ("args", "kwargs")
@@ -289,6 +287,5 @@ _OF_FUNCTION: Checks = (
     (_mesh_fits, ("mesh", "targets")),
     (_few_enough, ("dims", "static")),
     (_export_dims, ("dims", "export")),
-    (_export_constraints, ("export",)),
     (_export_target, ("targets",)),
 )

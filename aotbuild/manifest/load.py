@@ -10,10 +10,8 @@ from typing import Any
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.format.canonical import as_utf8, is_utf8, sha256_hex
 from aotbuild.format.files import open_regular
-from aotbuild.format.target import PORTABLE
-from aotbuild.manifest.checks import NO_PORTABLE, check_function, check_signature
-from aotbuild.manifest.declaration import Declaration, with_defaults
-from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function, Options
+from aotbuild.manifest.checks import Declaration, check_function, check_signature
+from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function
 from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
     START,
@@ -24,7 +22,6 @@ from aotbuild.manifest.nodes import (
     ScalarNode,
     child,
     describe,
-    key_mark,
 )
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
@@ -35,8 +32,7 @@ from aotbuild.manifest.signatures import (
     read_statics,
     static_names,
 )
-from aotbuild.manifest.spec_reader import SpecReader
-from aotbuild.manifest.specs import ArgSpec
+from aotbuild.manifest.specs import ArgSpec, SpecReader
 from aotbuild.manifest.targets import check_toolchains, read_targets
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
@@ -92,47 +88,30 @@ def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
 
 
 def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
-    """Return the manifest with files, specs, shardings and static values read, defaults applied."""
+    """Return the manifest with files, specs, shardings and static values read."""
     targets = read_targets(checked.model, root, problems)
     check_toolchains(checked.model, root, problems)
-    _check_default_export(root, targets, checked, problems)
     declarations = _declarations(checked, root, problems)
     functions = {declared.name: _function(declared, targets) for declared in declarations}
     problems.raise_any()
-    update = {"targets": targets, "functions": functions, "defaults": Options()}
+    update = {"targets": targets, "functions": functions}
     return checked.model.model_copy(update=update)
-
-
-def _check_default_export(
-    root: Node, targets: tuple[Request, ...], checked: Checked, problems: Problems
-) -> None:
-    defaults = child(root, "defaults")
-    portable = any(target.platform == PORTABLE for target in targets)
-    if defaults is None or child(defaults, "export") is None or portable:
-        return
-    if "targets" not in checked.broken_in():
-        problems.add(key_mark(defaults, "export"), "defaults.export", NO_PORTABLE)
 
 
 def _declarations(checked: Checked, root: Node, problems: Problems) -> list[Declaration]:
     functions = child(root, "functions")
     entries = functions.entries if isinstance(functions, MapNode) else ()
     return [
-        _declaration(checked, root, problems, key, entry)
+        _declaration(checked, problems, key, entry)
         for key, entry in entries
         if isinstance(key.value, str) and key.value in checked.model.functions
     ]
 
 
-def _declaration(
-    checked: Checked, root: Node, problems: Problems, key: ScalarNode, entry: Node
-) -> Declaration:
+def _declaration(checked: Checked, problems: Problems, key: ScalarNode, entry: Node) -> Declaration:
     name = str(key.value)
     own = checked.broken_in("functions", name)
-    set_here = set(map(str, entry.keys())) if isinstance(entry, MapNode) else set()
-    inherited = checked.broken_in("defaults") - set_here
-    model = with_defaults(checked.model.functions[name], checked.model.defaults)
-    broken = own | inherited | (checked.broken_in() & {"targets"})
+    model = checked.model.functions[name]
     here = ("functions", name, "signatures")
     every = frozenset(SIGNATURE_OPTIONS)
     whole = checked.broken_in(*here)
@@ -141,9 +120,8 @@ def _declaration(
         for index in range(len(model.signatures))
     )
     inside = frozenset[str]().union(*signatures, every if "signatures" in own else ())
-    defaults = child(root, "defaults")
-    broken |= inside
-    return Declaration(name, key, entry, defaults, model, broken, problems, signatures)
+    broken = own | inside | (checked.broken_in() & {"targets"})
+    return Declaration(name, key, entry, model, broken, problems, signatures)
 
 
 def _function(declared: Declaration, targets: tuple[Request, ...]) -> Function:

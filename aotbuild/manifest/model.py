@@ -23,7 +23,7 @@ from aotbuild.format.canonical import canonical_digest
 from aotbuild.format.target import HOST
 from aotbuild.format.words import did_you_mean, one_of, quote
 from aotbuild.manifest import names
-from aotbuild.manifest.function import Function, Many, Options
+from aotbuild.manifest.function import Function, Many
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import Request, aliases, description
 from aotbuild.platforms.options import Model, refuse
@@ -171,9 +171,6 @@ class Manifest(Model):
     )
     keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
         default=Keep(stages=()), description="Stages of each compilation to keep; default: none"
-    )
-    defaults: Options = Field(
-        default_factory=Options, description="Options of every function that does not set them"
     )
     functions: Annotated[dict[str, Function], Field(min_length=1)] = Field(
         description="Name to function; the name is an attribute of the Library"

@@ -26,11 +26,12 @@ from aotbuild.manifest.nodes import (
     describe,
     dotted,
 )
-from aotbuild.manifest.todo import TODO, value_message
 
 Steps: TypeAlias = tuple[object, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
+TODO = "TODO"  # what `aotbuild init` and `record` leave where nobody knows the value
+_LEFT = 'TODO is left here; write the value, or "TODO" in quotes for the text'
 TOO_LARGE = f"larger than {MAX_BYTES} bytes; split the manifest"
 
 _WORDS = {
@@ -106,7 +107,7 @@ class _Reader:
         mark = _mark(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             name = str(event.anchor)
-            message = f"aliases are refused, found *{name[:40]}; write it out, or use defaults:"
+            message = f"aliases are refused, found *{name[:40]}; write it out"
             self._unreadable(mark, steps, message)
             return ScalarNode(mark, None, f"*{name}")
         assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
@@ -150,7 +151,7 @@ class _Reader:
         if event.style or event.tag is not None:
             return ScalarNode(mark, text, text)
         if text == TODO:
-            self._unreadable(mark, steps, value_message(steps))
+            self._unreadable(mark, steps, _LEFT)
             return ScalarNode(mark, text, text)
         try:
             return ScalarNode(mark, _read_plain(text), text)
@@ -273,7 +274,7 @@ def _remedy(text: str, old: str, value: Value) -> str:
         meant = text.lower() in ("yes", "on")
         return f"{quoted} for the text, or {str(meant).lower()} for the boolean"
     if old == "merge":
-        return "write the keys out, or use defaults:"
+        return "write the keys out"
     if isinstance(value, float):
         return f"{quoted} for the text, or {_both_float(value)} for the number"
     if isinstance(value, int):

@@ -45,17 +45,11 @@ _FORMS: dict[str, Any] = {
                 static=_NAMES,
                 like_run={"type": "boolean"},
             ),
-            _closed(
-                ["shape", "dtype"],
-                shape={"type": "array", "items": {"type": ["string", "integer"]}},
-                dtype={"type": "string"},
-                weak_type={"type": "boolean"},
-            ),
             _closed(["dict"], dict={"type": "object", "additionalProperties": _SPEC}),
             _closed(["tuple"], tuple={"type": "array", "items": _SPEC}),
             {
                 "type": "object",
-                "propertyNames": {"not": {"enum": ["shape", "dtype", "like", "dict", "tuple"]}},
+                "propertyNames": {"not": {"enum": ["like", "dict", "tuple"]}},
                 "additionalProperties": _SPEC,
             },
         ],

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.words import did_you_mean, quote
-from aotbuild.manifest.declaration import Declaration
+from aotbuild.manifest.checks import Declaration
 from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe, key_mark
 from aotbuild.manifest.specs import (
@@ -19,8 +19,6 @@ from aotbuild.manifest.specs import (
     TupleSpec,
 )
 from aotbuild.platforms.building import Request
-
-MAX_SIGNATURES = 100_000
 
 
 def static_names(declared: Declaration) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from aotbuild.format.words import did_you_mean, one_of, quote
-from aotbuild.manifest.function import Function
 from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
     Node,
@@ -93,12 +92,12 @@ def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _path(loc: tuple[int | str, ...]) -> Path:
-    """Return what to cut out: an option of a function or of the defaults, or a top-level key."""
+    """Return what to cut out: an option of a function, or a top-level key."""
     if loc[:1] == ("functions",):
         if loc[2:3] == ("signatures",):
             return loc[:5]
         return loc[:2] if loc[2:3] == ("[key]",) else loc[:3]
-    return loc[:2] if loc[:1] == ("defaults",) else loc[:1]
+    return loc[:1]
 
 
 def _replace(data: dict[Any, Any], path: Path) -> None:
@@ -156,8 +155,6 @@ def _place(loc: tuple[int | str, ...], root: Node) -> tuple[tuple[int | str, ...
 
 def _unknown_key(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
     model = _model_at(loc, root)
-    if loc == ("defaults",) and key in Function.model_fields:
-        return f"{quote(key)} belongs to each function, not to defaults"
     known = list(model.model_fields) if model else []
     hint = did_you_mean(key, known, aliases()) or f"; known: {', '.join(known)}"
     return f"unknown key {quote(key)}{hint}"

@@ -224,7 +224,7 @@ def _manifest(package: str, entries: Sequence[Drafted]) -> str:
     head = [SCHEMA_LINE]
     if any(entry.todos for entry in entries):
         head += [
-            "# Replace each TODO: by hand (`aotbuild plan` says what to write there), or run a",
+            "# Replace each TODO: by hand (`aotbuild plan` says where they are), or run a",
             "# program that calls these functions under `aotbuild record`.",
         ]
     head += ["version: 1", f"package: {package}", "functions:"]

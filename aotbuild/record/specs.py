@@ -11,7 +11,7 @@ from typing import Any
 
 TODO = "TODO"
 # Keys by which a map of the manifest is no dict; a test compares them with the manifest's reader.
-RESERVED = ("shape", "dtype", "like", "dict", "tuple")
+RESERVED = ("like", "dict", "tuple")
 
 
 class Unknown(str):

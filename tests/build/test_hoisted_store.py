@@ -24,10 +24,9 @@ def f(x):
 MANIFEST = """
 version: 1
 package: proj
-defaults: {{constants: hoist}}
 targets: [cpu]
 functions:
-  f: {{call: "proj.m:f", args: [x: "f32[b,64]"], dims: {{b: [2, 4]}}{}}}
+  f: {{call: "proj.m:f", args: [x: "f32[b,64]"], dims: {{b: [2, 4]}}, constants: hoist{}}}
 """
 
 

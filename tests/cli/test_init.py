@@ -32,7 +32,7 @@ def make():
 '''
 MANIFEST = """\
 # yaml-language-server: $schema=aotbuild.schema.json
-# Replace each TODO: by hand (`aotbuild plan` says what to write there), or run a
+# Replace each TODO: by hand (`aotbuild plan` says where they are), or run a
 # program that calls these functions under `aotbuild record`.
 version: 1
 package: mypkg

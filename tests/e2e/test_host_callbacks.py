@@ -290,10 +290,9 @@ def parts(x):
     manifest = """
 version: 1
 package: proj
-defaults: {mesh: {x: 4}, in_shardings: {x: [x]}}
 functions:
-  whole: {call: "proj.meshes:whole", args: [x: "f32[8]"]}
-  parts: {call: "proj.meshes:parts", args: [x: "f32[8]"]}
+  whole: {call: "proj.meshes:whole", args: [x: "f32[8]"], mesh: {x: 4}, in_shardings: {x: [x]}}
+  parts: {call: "proj.meshes:parts", args: [x: "f32[8]"], mesh: {x: 4}, in_shardings: {x: [x]}}
 """
     root = write_project(tmp_path / "here", manifest, code=CODE, host=HOST, meshes=meshes)
     build(root)

@@ -33,13 +33,14 @@ def project(tmp_path: Path) -> Path:
 SMALL = """\
 version: 1
 package: digits
-defaults: {purity: skip, verify: {golden: never}}
 functions:
   embed:
     call: digits.model:embed
     args:
       - params: {like: "digits.model:load_params"}
       - images: f32[1,8,8]
+    purity: skip
+    verify: {golden: never}
 """
 
 

@@ -75,7 +75,6 @@ TARGETS = {
         "{cuda: {gpu: h100-sxm, devices: 8, processes: 100000000}}",
         "processes: expected at most 65536",
     ),
-    "slices of tpu": ("{tpu: {topology: 'v5e:2x2', slices: 100000000}}", "expected at most 4096"),
     "a topology": ("{tpu: {topology: 'v5p:10000x10000x10000'}}", "v5p has at most 8960"),
 }
 

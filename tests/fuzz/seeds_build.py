@@ -26,20 +26,19 @@ MANIFEST = SMALL.replace(
     "[cpu, {portable: {platforms: [cpu]}}]",
     "[cpu, {portable: {platforms: [cpu]}}, {cpu: {isa: [x86-64-v3, x86-64-v4]}}]",
 )
-MANIFEST += """fallback: none
-defaults: {config: {jax_enable_x64: false}}
-"""
+MANIFEST += "fallback: none\n"
 PADDED = """\
 version: 1
 package: p
 functions:
   g:
     call: p.m:g
-    args: [x: "f32[n, 3]", w: {shape: [3], dtype: f32}]
+    args: [x: "f32[n, 3]", w: "f32[3]"]
     dims:
       n: [4, 8]
     pad: {n: 0.0}
     verify: {golden: always, rtol: 1.0e-05}
+    config: {jax_enable_x64: false}
   h: {call: "p.m:h", args: [x: {tuple: ["f32[2]", {dict: {a: "i32[]"}}]}]}
 """
 

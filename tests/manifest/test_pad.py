@@ -37,11 +37,6 @@ def test_values() -> None:
     assert entry("{}").pad == {}
 
 
-def test_from_defaults() -> None:
-    found = manifest("defaults: {pad: {batch: 0}}", ENTRY).functions["f"]
-    assert found.padded_dims == (PaddedDim("batch", 0),)
-
-
 @pytest.mark.parametrize(
     ("pad", "message"),
     [

@@ -64,7 +64,6 @@ class TestValidator:
     def test_accepts(self, validator: Any, complete: Any) -> None:
         assert [e.message for e in validator.iter_errors(complete)] == []
         complete["targets"] = ["cpu", "portable", {"cpu": {"isa": "host"}}]
-        complete["defaults"] = {"env": {"A": "a"}}
         assert validator.is_valid(json.loads(json.dumps(complete)))
 
     @pytest.mark.parametrize(
@@ -77,11 +76,9 @@ class TestValidator:
             (("targets",), [{"cpu": {"isa": "native"}}]),
             (("targets",), [{"cpu": {}, "tpu": {"topology": "v4:2x2x1"}}]),
             (("toolchains",), [{"jax": 0.1}]),
-            (("defaults",), {"call": "m:f"}),
             (("functions", "logits", "donat"), ["x"]),
             (("functions", "logits", "env"), {"A": 1}),
             (("functions", "logits", "args"), [{"x": 3}]),
-            (("functions", "logits", "args"), [{"x": {"shape": [1]}}]),
             (("functions", "logits", "args"), [{"x": {"like": "m:f", "dim": []}}]),
             (("functions", "logits", "dims"), {"a": "x"}),
             (("functions", "logits", "mesh"), {"a": 0}),

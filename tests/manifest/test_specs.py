@@ -91,38 +91,6 @@ class TestText:
         assert "too long" in refused(f"f32[{'1,' * 200}]")[0]
 
 
-class TestLongForm:
-    def test_read(self) -> None:
-        assert spec("{shape: [batch, 3], dtype: bfloat16}") == LeafSpec(("batch", 3), "bfloat16")
-        found = spec("{shape: [], dtype: f32, weak_type: true}")
-        assert found == LeafSpec((), "float32", weak_type=True)
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("{shape: [1]}", ("x: the key 'dtype' is missing; a dict pytree with 'shape' as keys "
-             "is written {dict: {…}}")),
-            ("{shape: [1], dtype: f32, weak: true}", ("x: unknown key 'weak' beside 'shape' "
-             "(did you mean 'weak_type'?)")),
-            ("{shape: 3, dtype: f32}", ("x.shape: expected a list of sizes and dim names, found "
-             "the number 3")),
-            ("{shape: [-1], dtype: f32}", ("x.shape.0: expected a size or the name of a dim, found "
-             "the number -1")),
-            ("{shape: [bacth], dtype: f32}", ("x.shape.0: unknown dim 'bacth' "
-             "(did you mean 'batch'?)")),
-            ("{shape: [], dtype: 3}", "x.dtype: expected the name of a dtype, found the number 3"),
-            ("{shape: [], dtype: f32, weak_type: 1}", ("x.weak_type: expected true or false, found "
-             "the number 1")),
-            ("{shape: [], dtype: key<fry>, weak_type: true}", ("x.weak_type: dtype key<fry> has no "
-             "weak type")),
-        ],
-    )  # fmt: skip
-    def test_refused(self, text: str, message: str) -> None:
-        assert [line.partition(": ")[2] for line in refused(text)] == [
-            f"functions.f.args.{message}"
-        ]
-
-
 class TestLike:
     def test_read(self) -> None:
         assert spec("{like: 'a.b:c.d'}") == LikeSpec("a.b:c.d")

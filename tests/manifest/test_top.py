@@ -1,9 +1,9 @@
-"""What stands outside the functions: version, package, targets, toolchains, defaults."""
+"""What stands outside the functions: version, package, targets, toolchains."""
 
 from __future__ import annotations
 
 import pytest
-from support.manifests import function, manifest, refused, whole
+from support.manifests import manifest, refused, whole
 from support.projects import PACKAGES
 
 from aotbuild.errors import ManifestError
@@ -47,7 +47,7 @@ class TestTopLevel:
     def test_all_problems_at_once(self) -> None:
         with pytest.raises(ManifestError) as caught:
             load_manifest(PACKAGES / "manifests" / "broken.yaml")
-        assert len(caught.value.problems) == 19
+        assert len(caught.value.problems) == 18
         places = [(p.line, p.column) for p in caught.value.problems]
         assert places == sorted(places)
 
@@ -198,31 +198,3 @@ class TestToolchains:
     def test_duplicate(self) -> None:
         found = refused(whole("toolchains: [jax: 0.10.2, jax: 0.10.2]\n"))
         assert found == ["toolchains.1: duplicate toolchain: jax 0.10.2 is already in toolchains.0"]
-
-
-class TestDefaults:
-    def test_replaced_and_merged(self) -> None:
-        defaults = "defaults: {donate: [x], keep_unused: true, env: {A: a, B: b}}\n"
-        found = function("donate: [], env: {B: c}", defaults)
-        assert (found.donate, found.keep_unused) == ((), True)
-        assert found.env == {"A": "a", "B": "c"}
-
-    def test_out_shardings_given(self) -> None:
-        found = function("mesh: {d: 2}", "defaults: {out_shardings: null}\n")
-        assert found.out_shardings_given
-        assert not function("mesh: {d: 2}").out_shardings_given
-
-    def test_problem_is_placed_in_defaults(self) -> None:
-        with pytest.raises(ManifestError) as caught:
-            manifest("defaults: {donate: [z]}\n")
-        assert [str(p) for p in caught.value.problems] == [
-            (
-                "aot.yaml:5:21: functions.f.donate: 'z' is neither in args nor in kwargs; "
-                "known: x, y (from defaults)"
-            )
-        ]
-
-    @pytest.mark.parametrize("key", ["call", "args", "kwargs"])
-    def test_of_one_function(self, key: str) -> None:
-        found = refused(whole(f"defaults: {{{key}: x}}\n"))
-        assert found == [f"defaults: '{key}' belongs to each function, not to defaults"]

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from support.manifests import refused, whole
 
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import load_manifest, parse_manifest
@@ -105,7 +106,7 @@ class TestSurprises:
     def test_merge_key(self) -> None:
         assert problems(f"{HEAD}    <<: {{}}\n")[0] == (
             "aot.yaml:6:5: functions.f: '<<' is read as a merge key by YAML 1.1 and text by "
-            "YAML 1.2; write the keys out, or use defaults:"
+            "YAML 1.2; write the keys out"
         )
 
     def test_boolean_key(self) -> None:
@@ -140,10 +141,7 @@ class TestAliasesAndTags:
     def test_alias(self) -> None:
         found = problems(f"{HEAD}    env: &e {{A: a}}\n    config: *e\n")
         assert found == [
-            (
-                "aot.yaml:7:13: functions.f.config: aliases are refused, found *e; "
-                "write it out, or use defaults:"
-            )
+            ("aot.yaml:7:13: functions.f.config: aliases are refused, found *e; write it out")
         ]
 
     def test_bomb(self) -> None:
@@ -294,3 +292,16 @@ class TestLinks:
         (tmp_path / "real.yaml").write_text(f"{HEAD}    unknown: text\n")
         with pytest.raises(ManifestError, match="unknown"):
             load_manifest(tmp_path / "aot.yaml")
+
+
+def test_todo_is_refused_once_at_each_place() -> None:
+    entry = "call: m:f, args: [x: TODO], kwargs: {k: TODO}, dims: {b: TODO}, donate: [x, TODO]"
+    left = 'TODO is left here; write the value, or "TODO" in quotes for the text'
+    assert refused(whole(entry=entry)) == [
+        f"functions.f.args.0.x: {left}",
+        f"functions.f.kwargs.k: {left}",
+        f"functions.f.dims.b: {left}",
+        f"functions.f.donate.1: {left}",
+    ]
+    quoted = "call: m:f, args: [x: 'f32[4]'], static: {mode: ['TODO']}"
+    assert parse_manifest(whole(entry=quoted)).functions["f"].static == {"mode": ("TODO",)}

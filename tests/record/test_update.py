@@ -12,7 +12,7 @@ from support.call_logs import Logged
 
 from aotbuild.errors import ManifestError, ProjectError
 from aotbuild.manifest import Function, load_manifest
-from aotbuild.manifest.spec_reader import RESERVED
+from aotbuild.manifest.specs import RESERVED
 from aotbuild.record import specs
 from aotbuild.record.call_log import ObservedFunction
 from aotbuild.record.manifest_text import write_changes

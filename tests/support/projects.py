@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
@@ -56,6 +57,15 @@ def write_project(root: Path, manifest: str, **modules: str) -> Path:
         (package / f"{name}.py").write_text(source, encoding="utf-8")
     (root / MANIFEST).write_text(manifest, encoding="utf-8")
     return root
+
+
+def in_each(manifest: str, options: str) -> str:
+    """Return a manifest whose functions have these options, unless they set them."""
+    read = yaml.safe_load(manifest)
+    functions = read["functions"]
+    for name, function in functions.items():
+        functions[name] = {**yaml.safe_load(f"{{{options}}}"), **function}
+    return yaml.safe_dump(read, sort_keys=False)
 
 
 def make_importable(root: Path, patch: pytest.MonkeyPatch) -> None:

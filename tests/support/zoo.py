@@ -68,8 +68,7 @@ class Program:
     def devices(self) -> int:
         """Return how many devices its functions need."""
         manifest = self.manifest
-        given = [manifest.get("defaults", {}), *manifest["functions"].values()]
-        meshes = [options.get("mesh", {}) for options in given]
+        meshes = [options.get("mesh", {}) for options in manifest["functions"].values()]
         targets = [target.get("cpu", {}) for target in manifest.get("targets", [])]
         own = [int(target.get("devices", 1)) for target in targets]
         return max([1, *own, *(int(np.prod(list(mesh.values()))) for mesh in meshes)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.projects import build, failed_units, write_project
+from support.projects import build, failed_units, in_each, write_project
 
 from aotbuild.runtime.source import DirectorySource, open_index
 
@@ -108,11 +108,11 @@ def first(x):
     return jax.tree.leaves(x)[0] * 2
 """
 
-GOOD = """
+GOOD = in_each(
+    """
 version: 1
 package: proj
 targets: [cpu, portable]
-defaults: {verify: {golden: never}}
 functions:
   use:
     call: proj.m:use
@@ -128,7 +128,9 @@ functions:
       - again: {like: "proj.m:neighbors", dims: [batch], like_run: true}
     dims: {batch: [2, 3]}
   total: {call: "proj.m:total", args: [state: {like: "proj.m:shapes"}]}
-"""
+""",
+    "verify: {golden: never}",
+)
 
 BAD = """
 version: 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.forks import forked
-from support.projects import build, write_project
+from support.projects import build, in_each, write_project
 
 from aotbuild.format.record_json import record_to_json
 from aotbuild.runtime.source import DirectorySource, open_index
@@ -38,11 +38,11 @@ def unused(x, y):
 def drawn(key, x):
     return jax.random.normal(key, (3,)) * x, jax.random.split(key, 2)
 """
-MANIFEST = """
+MANIFEST = in_each(
+    """
 version: 1
 package: proj
 targets: [cpu, {portable: {platforms: [cpu]}}]
-defaults: {verify: {golden: never}, purity: skip}
 functions:
   plain:
     call: proj.model:plain
@@ -61,7 +61,9 @@ functions:
   unused: {call: "proj.model:unused", args: [x: "f32[4]", y: "f32[4]"]}
   unused_kept: {call: "proj.model:unused", args: [x: "f32[4]", y: "f32[4]"], keep_unused: true}
   drawn: {call: "proj.model:drawn", args: [key: "key<fry>[]", x: "f32[]"]}
-"""
+""",
+    "verify: {golden: never}, purity: skip",
+)
 SHORT = """
 import json, sys
 from pathlib import Path

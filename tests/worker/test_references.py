@@ -11,7 +11,7 @@ import pytest
 from support.cli import invoke
 from support.forks import forked
 from support.processes import fresh
-from support.projects import build, failed_units, write_project
+from support.projects import build, failed_units, in_each, write_project
 
 from aotbuild.format.record import Template
 from aotbuild.runtime.source import DirectorySource, open_index
@@ -105,11 +105,11 @@ def pads(n):
 def worse():
     return State(np.ones(3, np.float32), Rule("worse"))
 """
-GOOD = """
+GOOD = in_each(
+    """
 version: 1
 package: proj
 targets: [cpu, portable]
-defaults: {verify: {golden: never}}
 functions:
   step:
     call: proj.m:step
@@ -129,7 +129,9 @@ functions:
     dims: {n: [2, 4]}
     pad: {n: 0}
   table: {call: "proj.rules:table", args: [{table: {like: "proj.rules:TABLE"}}]}
-"""
+""",
+    "verify: {golden: never}",
+)
 BAD = """
 version: 1
 package: proj

@@ -84,12 +84,12 @@ def over_another():
 HEAD = """
 version: 1
 package: proj
-defaults: {mesh: {data: 2, model: 2}}
 functions:
 """
 STEP = """
     call: proj.m:step
     args: [state: {like: "proj.m:init"}, x: "f32[4,8]"]
+    mesh: {data: 2, model: 2}
 """
 FED = f"{STEP}    feedback: state\n"
 GOOD = {

@@ -27,7 +27,8 @@ Call = Callable[..., Any]
 def main(mode: str, program: Path, out: Path) -> None:
     manifest = yaml.safe_load((program / "aot.yaml").read_text())
     if mode == "numpy":
-        if manifest.get("defaults", {}).get("config", {}).get("jax_enable_x64"):
+        functions = manifest["functions"].values()
+        if all(f.get("config", {}).get("jax_enable_x64") for f in functions):
             os.environ["JAX_ENABLE_X64"] = "1"  # where a user without jax says it
         import aotbuild
 
@@ -81,10 +82,7 @@ def drive(mode: str, program: Path, manifest: Any, out: Path) -> dict[str, Any]:
     """Run the driver of each function of the program."""
     import jax
 
-    functions = {
-        name: {**manifest.get("defaults", {}), **options}
-        for name, options in manifest["functions"].items()
-    }
+    functions = manifest["functions"]
     for options in functions.values():
         for key, value in options.get("config", {}).items():
             jax.config.update(key, value)

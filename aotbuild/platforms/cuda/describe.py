@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
@@ -82,9 +82,6 @@ class CudaOptions(Model):
     tuning: str | None = Field(
         default=None, description="File of tuning results, which aotbuild tune writes on the GPUs"
     )
-    untuned: Literal["note", "error"] = Field(
-        default="note", description="What an instruction without a result in that file is"
-    )
 
 
 # Texts in the compiler's errors, and their remedies.
@@ -109,11 +106,6 @@ _HINTS = {
     ),
     "Failed to parse autotune results": (
         "The file under tuning: has results that XLA cannot read; run aotbuild tune again."
-    ),
-    "No cached config found for HLO": (
-        "The file under tuning: has no result for it, and untuned: error is asked for. Run "
-        "aotbuild tune on the GPU again, with this jax, after you changed the functions; a file of "
-        "yours that describes the GPU must be what aotbuild doctor --describe-gpu writes there."
     ),
 }
 
@@ -192,8 +184,7 @@ class Cuda(Description):
             if preset is files.here:
                 yield target, hardware_here(preset, os.environ.get(_VISIBLE))
             else:
-                all_tuned = options.untuned == "error"
-                yield target, hardware_of(preset, files.tuning, all_tuned=all_tuned)
+                yield target, hardware_of(preset, files.tuning)
 
     def measures(self, hardware: Hardware) -> bool:
         return is_here(hardware)

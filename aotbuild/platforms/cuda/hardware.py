@@ -12,14 +12,11 @@ from aotbuild.platforms.cuda.presets import GpuPreset
 # that the plugin knows; or, for the GPU of this machine, the devices that the process sees, as in
 # CUDA_VISIBLE_DEVICES, and the file for what tuning measures.
 TARGET_CONFIG, VISIBLE_DEVICES, TUNING_TO = "target_config", "visible_devices", "tuning_to"
-# Whether an instruction without a tuning result is an error.
-ALL_TUNED = "all_tuned"
 
 
-def hardware_of(gpu: GpuPreset, tuning: str | None = None, *, all_tuned: bool = False) -> Hardware:
+def hardware_of(gpu: GpuPreset, tuning: str | None = None) -> Hardware:
     """Return the hardware of a GPU preset, for which nothing is measured."""
-    asked = ((ALL_TUNED, True),) if all_tuned else ()
-    return _hardware(gpu, ((TARGET_CONFIG, _description(gpu)), *asked), tuning)
+    return _hardware(gpu, ((TARGET_CONFIG, _description(gpu)),), tuning)
 
 
 def hardware_here(gpu: GpuPreset, visible_devices: str | None) -> Hardware:

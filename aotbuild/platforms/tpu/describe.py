@@ -57,9 +57,6 @@ class TpuOptions(Model):
     processes: Processes | None = Field(
         default=None, description="In how many processes a slice is; default: one for each machine"
     )
-    slices: Annotated[int, Field(ge=1, le=4096)] = Field(
-        default=1, description="How many slices work together, over the network between them"
-    )
 
 
 class Tpu(Description):
@@ -105,12 +102,10 @@ class Tpu(Description):
     def parts(self, request: Request) -> Sequence[str]:
         options = request.options
         counts = f", processes {options.processes}" if options.processes not in (None, 1) else ""
-        counts += f", slices {options.slices}" if options.slices != 1 else ""
         return [f"{topology}{counts}" for topology in options.topology]
 
     def device_counts(self, request: Request) -> Sequence[int]:
-        options = request.options
-        return [parse_slice(name).devices * options.slices for name in options.topology]
+        return [parse_slice(name).devices for name in request.options.topology]
 
     def mesh_remedy(self, _: int) -> str:
         return "add a topology of so many, or change the mesh"
@@ -139,14 +134,14 @@ class Tpu(Description):
         for name in options.topology:
             found = parse_slice(name)
             processes = options.processes or found.processes
-            hardware = _hardware(name, found, processes, options.slices)
+            hardware = _hardware(name, found, processes)
             if devices == 1:
                 yield Target("tpu", name), hardware
-            elif devices == found.devices * options.slices:
-                yield Target("tpu", name, devices, processes * options.slices), hardware
+            elif devices == found.devices:
+                yield Target("tpu", name, devices, processes), hardware
 
 
-def _hardware(name: str, found: TpuSlice, processes: int, slices: int) -> Hardware:
+def _hardware(name: str, found: TpuSlice, processes: int) -> Hardware:
     """Return the hardware of a slice, with its description for libtpu."""
     bounds = found.bounds(processes)
     assert bounds is not None, "the manifest was checked"
@@ -156,8 +151,6 @@ def _hardware(name: str, found: TpuSlice, processes: int, slices: int) -> Hardwa
     ]
     if found.generation.config is not None:
         description.append(("chip_config_name", found.generation.config))
-    if slices > 1:
-        description.append(("num_slices", slices))
     kind, memory = found.generation.kind, found.generation.memory
     return Hardware(kind, memory, description=tuple(description))
 

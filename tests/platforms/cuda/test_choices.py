@@ -101,10 +101,11 @@ def build(
     folder: Path, environment: Environment, target: str = "gpu: h100-sxm", **functions: str
 ) -> Package:
     """Build the measured programs for one GPU, and keep their optimized HLO beside the package."""
-    listing = "".join(f"  {name}: {entry}\n" for name, entry in functions.items())
+    never = ", verify: {golden: never}}"
+    listing = "".join(f"  {name}: {entry[:-1]}{never}\n" for name, entry in functions.items())
     text = (
         f"version: 1\npackage: proj\ntargets: [cuda: {{{target}}}]\n"
-        f"keep: {{stages: [hlo], where: wheel}}\ndefaults: {{verify: {{golden: never}}}}\n"
+        "keep: {stages: [hlo], where: wheel}\n"
         f"functions:\n{listing}"
     )
     programs = (MEASURED / "programs.py").read_text(encoding="utf-8")
@@ -202,16 +203,6 @@ class TestTuned:
         assert re.findall(r'"algo_id":"(.+?)"', hlo(package, "convnet")) == ["41"] * 3
         assert "9 of 28 instructions have a tuning result; %" in notes(package)
         assert "run aotbuild tune" in notes(package)
-
-    @is_measured
-    @pytest.mark.wheel
-    def test_untuned_is_an_error(self, tmp_path: Path, environment: Environment) -> None:
-        target = tuning_file(tmp_path, "0.12.0.1-matmul")
-        with pytest.raises(BuildError) as caught:
-            build(tmp_path, environment, f"{target}, untuned: error", m=matmul("f32"))
-        (failure,) = caught.value.failures
-        assert "No cached config found" in failure.message
-        assert "Run aotbuild tune on the GPU again" in failure.message
 
     @pytest.mark.wheel
     @pytest.mark.skipif(Version(JAX) >= Version("0.11"), reason="the results are of jax 0.12")

@@ -123,18 +123,14 @@ def test_a_mesh_of_the_builds_devices(tmp_path: Path, environment: Environment) 
     assert [str(aval) for aval in record.calling.outputs] == ["f32[2,128]"]
 
 
-def test_processes_and_slices(tmp_path: Path, environment: Environment) -> None:
-    targets = (
-        f"{tpu('v5e:4x4')}, {tpu('v6e:2x4', more=', processes: 2')}, "
-        f"{tpu('v5e:2x2', more=', slices: 2')}"
-    )
+def test_processes(tmp_path: Path, environment: Environment) -> None:
+    targets = f"{tpu('v5e:4x4')}, {tpu('v6e:2x4', more=', processes: 2')}"
     functions = (spread("sixteen", 4, 4), spread("eight", 2, 4))
     package = build(tmp_path, environment, targets, *functions)
     found = [(str(r.target), r.requires.processes, r.requires.topology) for r in package.records]
     assert found == [
         ("tpu:v5e:4x4:16@4", 4, "4x4"),
         ("tpu:v6e:2x4:8@2", 2, "2x4"),
-        ("tpu:v5e:2x2:8@2", 2, "2x2"),
     ]
 
 

@@ -98,9 +98,9 @@ def test_what_is_meant_is_known(generation: str, number: int) -> None:
 
 class TestManifest:
     def test_options(self) -> None:
-        text = "targets: [tpu: {topology: [v5e:2x4, v6e:2x4], processes: 2, slices: 2}]\n"
+        text = "targets: [tpu: {topology: [v5e:2x4, v6e:2x4], processes: 2}]\n"
         assert manifest(text).targets == (
-            Request("tpu", TpuOptions(topology=["v5e:2x4", "v6e:2x4"], processes=2, slices=2)),
+            Request("tpu", TpuOptions(topology=["v5e:2x4", "v6e:2x4"], processes=2)),
         )
 
     def test_place(self) -> None:
@@ -122,9 +122,6 @@ class TestManifest:
                 "targets.0.tpu.processes: 'v5e:2x2' can be in 1 or 4 processes, "
                 "one for each machine, found 3"
             ),
-        ]
-        assert refused(whole("targets: [tpu: {topology: 'v5e:2x2', slices: 0}]\n")) == [
-            "targets.0.tpu.slices: expected at least 1, found the number 0"
         ]
 
     def test_two_forms_of_a_slice_are_two_targets(self) -> None:

@@ -38,12 +38,10 @@ def test_a_mesh_takes_slices_of_its_size(here: Environment) -> None:
     assert found == ["tpu:v5e:2x4:8", "tpu:v5p:2x2x2:8@2", "tpu:tpu7x:2x2x1:8"]
 
 
-def test_processes_and_slices(here: Environment) -> None:
-    targets = "tpu: {topology: 'v6e:2x4', processes: 2}, tpu: {topology: 'v5e:2x2', slices: 2}"
-    (hosts, of_hosts), (slices, of_slices) = units(targets, here)
-    assert (hosts, slices) == ("tpu:v6e:2x4:8@2", "tpu:v5e:2x2:8@2")
-    assert dict(of_hosts.description)["chips_per_host_bounds"] == (2, 2, 1)
-    assert dict(of_slices.description)["num_slices"] == 2
+def test_processes(here: Environment) -> None:
+    ((target, hardware),) = units("tpu: {topology: 'v6e:2x4', processes: 2}", here)
+    assert target == "tpu:v6e:2x4:8@2"
+    assert dict(hardware.description)["chips_per_host_bounds"] == (2, 2, 1)
 
 
 def test_without_mesh_one_device_of_each(here: Environment) -> None:
