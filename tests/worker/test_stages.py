@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 from support.cli import invoke
-from support.projects import MANIFEST, build, write_project
+from support.projects import MANIFEST, build, in_each, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
@@ -52,10 +52,9 @@ EDITABLE = "[tool.hatch.build]\ndev-mode-dirs = ['.']\n"
 
 def manifest(keep: str, functions: str = FUNCTIONS) -> str:
     kept = f"keep: {keep}\n" if keep else ""
-    # Neither of the two is looked at here, and both take time.
-    defaults = "defaults: {verify: {golden: never}, purity: skip}\n"
     head = "version: 1\npackage: proj\ntargets: [cpu, portable]\n"
-    return f"{head}{kept}{defaults}{functions}"
+    # Neither of the two is looked at here, and both take time.
+    return in_each(f"{head}{kept}{functions}", "verify: {golden: never}, purity: skip")
 
 
 @pytest.fixture

@@ -152,7 +152,6 @@ class TestPlan:
         ("RuntimeError: cuDNN not found.", "packages: [nvidia-cudnn-cu13]"),
         ("INTERNAL: Pass pipeline failed", "triton.CompilerParams()"),
         ("Cannot lower pallas_call on platform: gpu.", "install absl-py"),
-        ("NOT_FOUND: No cached config found for HLO instr: %x", "aotbuild tune on the GPU again"),
     ],
 )
 def test_hints(text: str, remedy: str) -> None:
