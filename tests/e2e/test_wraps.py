@@ -214,17 +214,6 @@ same(quietly(lib.made, b), m.made(b))
     call(root, FLAX + code)
 
 
-def test_types_that_take_arrays_only(root: Path) -> None:
-    code = """
-both, twin = m.make_prior(), m.make_prior()
-found, expected = quietly(lib.posterior, both, x), m.posterior(twin, x)
-same(found, expected)
-assert type(found[0]) is m.Normal and found[1] is both["net"]
-same(nnx.state(both["net"]), nnx.state(twin["net"]))
-"""
-    call(root, FLAX + code)
-
-
 def test_state_is_fed_back_as_it_is_after_the_call(root: Path) -> None:
     code = """
 total, twin = m.Total(), m.Total()
