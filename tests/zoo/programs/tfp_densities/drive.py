@@ -1,6 +1,6 @@
 import jax
 import numpy as np
-from densities.model import mixture
+from densities.model import parameters
 
 
 def points(count):
@@ -8,14 +8,14 @@ def points(count):
 
 
 def score(score):
-    return [score(mixture(), points(count)) for count in (1, 5)]
+    return [score(parameters(), points(count)) for count in (1, 5)]
 
 
 def fit(fit):
-    density = mixture()
+    params = parameters()
     for _ in range(3):
-        density = fit(density, points(5))
-    return density
+        params = fit(params, points(5))
+    return params
 
 
 def hmc(hmc):

@@ -1,4 +1,4 @@
-"""Distribution objects as arguments, and a chain of Hamiltonian Monte Carlo."""
+"""Distributions of given parameters, and a chain of Hamiltonian Monte Carlo."""
 
 import jax
 import jax.numpy as jnp
@@ -7,24 +7,33 @@ from tensorflow_probability.substrates import jax as tfp
 tfd, tfb = tfp.distributions, tfp.bijectors
 
 
-def mixture():
+def parameters():
+    return {
+        "logits": jnp.array([0.1, 0.4, -0.2]),
+        "loc": jnp.arange(6.0).reshape(3, 2),
+        "scale": jnp.ones((3, 2)),
+    }
+
+
+def mixture(params):
     return tfd.MixtureSameFamily(
-        mixture_distribution=tfd.Categorical(logits=jnp.array([0.1, 0.4, -0.2])),
+        mixture_distribution=tfd.Categorical(logits=params["logits"]),
         components_distribution=tfd.MultivariateNormalDiag(
-            loc=jnp.arange(6.0).reshape(3, 2), scale_diag=jnp.ones((3, 2))
+            loc=params["loc"], scale_diag=params["scale"]
         ),
     )
 
 
-def score(density: tfd.Distribution, x):
+def score(params, x):
     """Log density of points and its gradient."""
+    density = mixture(params)
     return density.log_prob(x), jax.grad(lambda x: density.log_prob(x).sum())(x)
 
 
-def fit(density: tfd.Distribution, x) -> tfd.Distribution:
+def fit(params, x):
     """Take one step of gradient ascent on the parameters of a distribution."""
-    grads = jax.grad(lambda density: density.log_prob(x).mean())(density)
-    return jax.tree.map(lambda value, grad: value + 0.1 * grad, density, grads)
+    grads = jax.grad(lambda params: mixture(params).log_prob(x).mean())(params)
+    return jax.tree.map(lambda value, grad: value + 0.1 * grad, params, grads)
 
 
 def hmc(key, observed):
