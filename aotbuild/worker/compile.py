@@ -41,8 +41,7 @@ from aotbuild.worker.stages import (
     summary,
 )
 from aotbuild.worker.thunk_rewrite.canonical import canonical
-from aotbuild.worker.thunk_rewrite.compare import Candidate
-from aotbuild.worker.thunk_rewrite.rewrite import LOADED, identity, rewrite
+from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate, identity, rewrite
 from aotbuild.worker.traced import Traced
 
 # What a record's provenance says of its executable: whether it was rewritten, and what the compiler

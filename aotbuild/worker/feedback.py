@@ -20,7 +20,6 @@ from aotbuild.worker.user_errors import shorten
 
 # How often avals may change. Those that settle do so at once, or when all of a state was written.
 ROUNDS = 3
-_MOST_SHOWN = 3
 _RESULT = "the result"
 _STANDARD = (tuple, list, dict)
 
@@ -142,16 +141,17 @@ def _check_shapes(job: Job, declared: Arguments, found: Arguments) -> None:
         if option and _shapes(part) != _shapes(declared[name]):
             msg = (
                 f"functions.{job.name}.feedback: what is passed back as `{name}` has other shapes: "
-                f"{_changes(name, declared[name], part)}\n"
+                f"{_difference(name, declared[name], part)}\n"
                 f"That works without {option} only; leave one of the two out."
             )
             raise TraceRefused(msg)
 
 
 def _no_part(job: Job, name: str, tree: Any, result: Any) -> str:
+    wanted, found = (shorten(str(jax.tree.structure(each))) for each in (tree, result))
     return (
         f"functions.{job.name}.feedback: no part of the result has the tree of `{name}`\n"
-        f"  expected {_short(tree)}\n  found    {_short(result)}\n"
+        f"  expected {wanted}\n  found    {found}\n"
         "Return the argument's type, with equal static data, as the result or as an element of a "
         "tuple, list or dict; or leave it out of feedback."
     )
@@ -159,31 +159,21 @@ def _no_part(job: Job, name: str, tree: Any, result: Any) -> str:
 
 def _unstable(job: Job, declared: Arguments, fed: Fed) -> str:
     name = next(name for name in fed if fed[name] != job.fed[-1][name])
-    calls = [*(round_[name] for round_ in job.fed), fed[name]]
-    trees = [declared[name], *(_changed(declared[name], leaves) for leaves in calls)]
-    rows = zip(_named_leaves(name, declared[name]), *map(_avals, trees), strict=True)
-    path, *avals = next(row for row in rows if row[-1] != row[-2])
+    before, after = (_changed(declared[name], each[name]) for each in (job.fed[-1], fed))
     return (
-        f"functions.{job.name}.feedback: the avals of `{name}` change with each of "
-        f"{len(trees)} calls: {path} is {', then '.join(avals)}\n"
+        f"functions.{job.name}.feedback: the avals of `{name}` change with each of {ROUNDS + 1} "
+        f"calls: {_difference(name, before, after)}\n"
         "Return it with the shape and dtype that it has, or leave it out of feedback."
     )
 
 
-def _changes(name: str, tree: Any, part: Any) -> str:
-    rows = zip(_named_leaves(name, tree), _avals(tree), _avals(part), strict=True)
-    found = [f"{path} is {before}, then {after}" for path, before, after in rows if before != after]
-    more = len(found) - _MOST_SHOWN
-    return ", ".join(found[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _named_leaves(name: str, tree: Any) -> list[str]:
-    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return [f"{name}{jax.tree_util.keystr(path)}" for path, _ in paths]
-
-
-def _avals(tree: Any) -> list[str]:
-    return [_text(leaf) for leaf in jax.tree.leaves(tree)]
+def _difference(name: str, before: Any, after: Any) -> str:
+    """Return the first leaf whose aval changes, and both avals."""
+    leaves = jax.tree_util.tree_flatten_with_path(before)[0]
+    for (path, old), new in zip(leaves, jax.tree.leaves(after), strict=True):
+        if (one := _text(old)) != (other := _text(new)):
+            return f"{name}{jax.tree_util.keystr(path)} is {one}, then {other}"
+    return "nothing"
 
 
 def _text(leaf: Any) -> str:
@@ -194,7 +184,3 @@ def _text(leaf: Any) -> str:
 
 def _shapes(tree: Any) -> list[tuple[Any, ...]]:
     return [tuple(leaf.shape) for leaf in jax.tree.leaves(tree)]
-
-
-def _short(tree: Any) -> str:
-    return shorten(str(jax.tree.structure(tree)))

@@ -26,18 +26,17 @@ from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.custom_calls import CustomCalls
-from aotbuild.worker.golden.make import GoldenMaker
+from aotbuild.worker.golden_outputs import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.own_modules import ProjectModules, files_below
-from aotbuild.worker.padding.axes import with_padding
-from aotbuild.worker.padding.check import PaddingCheck
+from aotbuild.worker.padding_axes import with_padding
+from aotbuild.worker.padding_check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.stages import Stages
-from aotbuild.worker.thunk_rewrite.compare import Candidate
-from aotbuild.worker.thunk_rewrite.rewrite import LOADED
+from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import known_of, trace_job
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback

@@ -13,8 +13,7 @@ import pytest
 from support.projects import build, write_project
 
 from aotbuild.errors import TraceRefused
-from aotbuild.worker.decorator import Decorator
-from aotbuild.worker.wrap import Wrapped, unwrap
+from aotbuild.worker.wrap import Decorator, Wrapped, unwrap
 
 
 def function(x: Any) -> Any:

@@ -12,7 +12,7 @@ With any other jaxlib, and wherever a message has an unexpected field, an execut
 
 **What is checked.** XLA loads each rewritten executable while it is built (`rewrite`). Where golden
 outputs are computed, the rewritten executable and the plain one run on the same inputs, and all
-output bytes must be equal (`compare`). If a check fails, the plain executable goes into the wheel,
+output bytes must be equal. If a check fails, the plain executable goes into the wheel,
 and the build prints a note.
 
 **How to switch it off.** AOTBUILD_SHRINK=off in the environment of a build.

@@ -1,15 +1,26 @@
-"""Rewrite an executable, and keep the result only if XLA loads it and starts it as before."""
+"""Rewrite an executable, and keep the result only if it is as good as the plain one.
+
+XLA must load it and start it in the same thread. Where golden outputs are computed, both run on the
+same inputs, and all bytes of the outputs must be equal.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.build.progress import plain_kept
+from aotbuild.build.progress import compared, plain_kept
+from aotbuild.build.protocol import Compiled, Reply, Started
 from aotbuild.format.target import HOST, Target
+from aotbuild.store.entry import Entry
+from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.golden_inputs import donated_inputs, executable_inputs
+from aotbuild.worker.lower import Lowered
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks
 from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program
 from aotbuild.worker.user_errors import shorten
@@ -90,3 +101,70 @@ def _is_few(data: bytes) -> bool:
     # Loading runs none of the code, so this machine need not have its instructions.
     executable = jax_private.load_executable(data, jax.devices(HOST)[0])
     return jax_private.operations(executable) < _FEW_OPERATIONS
+
+
+# --- comparing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rewritten executable that goes to the store once it was compared with the plain one."""
+
+    lowered: Lowered
+    plain: bytes
+    rewritten: Entry
+    store: Store
+    key: str
+
+    def keep(self, outcome: Mapping[str, str]) -> None:
+        """Keep the rewritten executable in the store; the plain one if the outcome is a note."""
+        data = self.plain if "note" in outcome else self.rewritten.data
+        facts = {**self.rewritten.facts, "shrink": dict(outcome)}
+        self.store.put(self.key, Entry(facts, data))
+
+
+def comparisons(
+    candidates: Sequence[tuple[Candidate, Compiled]], given: Mapping[int, Any] | None
+) -> Iterator[Reply]:
+    """Compare the executables of one job, with the leaves that `verify: inputs:` gave, by index.
+
+    Yield the message of each again, as it is after that. None: no golden outputs were computed, so
+    the executables are not run either.
+    """
+    if given is None:
+        for candidate, _ in candidates:
+            candidate.keep(LOADED)
+    elif candidates:
+        yield Started(stage="shrink")
+        for candidate, message in candidates:
+            outcome = _outcome(candidate, given)
+            candidate.keep(outcome)
+            yield compared(message, outcome.get("note", ""))
+
+
+def _outcome(candidate: Candidate, given: Mapping[int, Any]) -> dict[str, str]:
+    try:
+        inputs = executable_inputs(candidate.lowered, given)
+        donated = donated_inputs(candidate.lowered)
+        wanted, found = (
+            _outputs(data, inputs, donated) for data in (candidate.plain, candidate.rewritten.data)
+        )
+    except Exception as err:  # noqa: BLE001 (XLA raises many types)
+        problem = shorten(str(err)).partition("\n")[0]
+        words = f"comparing the rewritten executable with the plain one raised {problem}"
+        return {"note": plain_kept(words)}
+    for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
+        if one != other:
+            return {"note": plain_kept(f"the rewritten executable gives another result {number}")}
+    return COMPARED
+
+
+def _outputs(data: bytes, inputs: Sequence[Any], donated: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return dtype, shape and bytes of each output."""
+    device = jax.devices(HOST)[0]
+    jax_private.prepare_custom_calls(data)
+    executable = jax_private.load_executable(data, device)
+    # The executable may write to what is donated, and the next one takes the same inputs.
+    own = [array.copy() if at in donated else array for at, array in enumerate(inputs)]
+    outputs = jax_private.run_executable(executable, [jax.device_put(a, device) for a in own])
+    return [(output.dtype, output.shape, output.tobytes()) for output in outputs]

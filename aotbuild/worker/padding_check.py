@@ -24,11 +24,11 @@ from aotbuild.store.entry import Entry
 from aotbuild.store.keys import padding_key
 from aotbuild.store.local import Store
 from aotbuild.worker.config import unchanged_config
-from aotbuild.worker.golden.inputs import as_argument, given_leaves
-from aotbuild.worker.golden.reference import Reference, float_dtypes, lower_job
+from aotbuild.worker.golden_inputs import as_argument, given_leaves
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.leaves import result_tree, to_aval
-from aotbuild.worker.padding.axes import granularity, smaller_size
+from aotbuild.worker.padding_axes import granularity, smaller_size
+from aotbuild.worker.reference import Reference, float_dtypes, lower_job
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 

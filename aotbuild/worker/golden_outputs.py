@@ -26,16 +26,16 @@ from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder, store_array
 from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
-from aotbuild.worker.golden.inputs import as_argument, given_leaves
-from aotbuild.worker.golden.reference import (
+from aotbuild.worker.golden_inputs import as_argument, given_leaves
+from aotbuild.worker.jaxprs import callbacks_in
+from aotbuild.worker.reference import (
     NotForHost,
     Reference,
     float_dtypes,
     lower_reference,
     product_flops,
 )
-from aotbuild.worker.jaxprs import callbacks_in
-from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
+from aotbuild.worker.thunk_rewrite.rewrite import Candidate, comparisons
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
