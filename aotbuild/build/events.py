@@ -17,7 +17,6 @@ class UnitDone:
 
     `stored` says that the store had its executable, and `transient` that another build with the
     same inputs may give something else.
-    Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
     """
 
     unit: BuildUnit
@@ -25,15 +24,13 @@ class UnitDone:
     record: Record | None = None
     failure: UnitFailure | None = None
     notes: tuple[str, ...] = ()
-    key: str | None = None
     stored: bool = False
     transient: bool = False
 
     def failed(self, stage: str, message: str) -> UnitDone:
         """Return this unit as one that failed after it was compiled."""
         failure = UnitFailure(str(self.unit), stage, message)
-        key = self.record.signature.key() if self.record else self.key
-        return UnitDone(self.unit, self.function, failure=failure, key=key)
+        return UnitDone(self.unit, failure=failure)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Progress:
             case Failed(target=None, stage=stage, error=error):
                 self._fail_compiled(stage, error)
             case Failed(target=str(target), stage=stage, error=error):
-                done = UnitDone(self._leave(target), message.function, key=message.key)
+                done = UnitDone(self._leave(target))
                 self._finish(done.failed(stage, error))
             case GoldenOutputs():
                 self.golden = message

@@ -210,17 +210,12 @@ class Compiled(Message):
 
 
 class Failed(Message):
-    """A unit failed in a `stage`, or all of them without `target`; texts are for the user.
-
-    `function` and `key`, that of the signature, are given as far as they are known.
-    """
+    """A unit failed in a `stage`, or all of them without `target`; texts are for the user."""
 
     type: Literal["failed"] = "failed"
     target: str | None = None
     stage: Stage
     error: str
-    function: _Function | None = None
-    key: str | None = None
 
 
 class GoldenOutputs(Message):

@@ -17,7 +17,6 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.signature import Function, Static
 from aotbuild.format.values import NotEncodable, encode
 from aotbuild.format.words import did_you_mean
-from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import about_source
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 
@@ -35,15 +34,11 @@ _CORRECT = "Correct the name in the manifest: module:qualname of what can be imp
 
 @dataclass(frozen=True)
 class Binding:
-    """A function and its parameters: `function` as the index describes it, and static values.
-
-    `by_name` are parameters that the function's own jit takes for static only by their names.
-    """
+    """A function and its parameters: `function` as the index describes it, and static values."""
 
     function: Function
     statics: tuple[tuple[str, Any], ...]
     signature: inspect.Signature
-    by_name: frozenset[str] = frozenset()
 
     def static_values(self) -> tuple[tuple[str, Any], ...]:
         """Return (name, encoded value) of every static argument, sorted by name."""
@@ -115,7 +110,7 @@ def bind(job: Job, function: Any, wrap: str = "") -> Binding:
         optional=every.optional,
         about=about_source(function, signature).to_json(),
     )
-    return Binding(described, tuple(statics), signature, _static_by_name(function, positional))
+    return Binding(described, tuple(statics), signature)
 
 
 def call_arguments(
@@ -135,36 +130,8 @@ def call_arguments(
             ordered[name] = extra
         elif name in named:
             ordered[name] = named[name]
-    bound = inspect.BoundArguments(_calling(binding), ordered)
+    bound = inspect.BoundArguments(binding.signature, ordered)
     return bound.args, bound.kwargs
-
-
-def _calling(binding: Binding) -> inspect.Signature:
-    """Return the signature, with keyword-only parameters from the first that is static by name."""
-    parameters = list(binding.signature.parameters.values())
-    places = [place for place, each in enumerate(parameters) if each.name in binding.by_name]
-    if not places or any(each.kind == Parameter.VAR_POSITIONAL for each in parameters):
-        return binding.signature
-    named = [
-        each.replace(kind=Parameter.KEYWORD_ONLY) if each.kind in _POSITIONAL else each
-        for each in parameters[places[0] :]
-    ]
-    return binding.signature.replace(parameters=[*parameters[: places[0]], *named])
-
-
-def _static_by_name(function: Any, positional: list[str]) -> frozenset[str]:
-    """Return what `jax.jit` was told to be static by name, and not by position.
-
-    Where both options are given, jax infers neither from the other.
-    """
-    names = [*positional]
-    if inspect.ismethod(function):
-        function = function.__func__
-        names.insert(0, "")  # self
-    options = jax_private.jit_options(function)
-    numbers: Iterable[int] = options.get("static_argnums", ())
-    by_position = {names[number] for number in numbers if -len(names) <= number < len(names)}
-    return frozenset(options.get("static_argnames", ())) - by_position
 
 
 def _attribute(owner: Any, name: str, place: str, where: str) -> Any:

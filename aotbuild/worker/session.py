@@ -15,7 +15,6 @@ from aotbuild.build.protocol import Compiled, Done, Failed, Hello, Reply, Stage,
 from aotbuild.errors import AotbuildError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.record import Blob
-from aotbuild.format.signature import Function
 from aotbuild.format.target import HOST, Target
 from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.building import Hardware, compiler, description
@@ -37,7 +36,7 @@ from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
-from aotbuild.worker.trace import known_of, trace_job
+from aotbuild.worker.trace import trace_job
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
@@ -90,10 +89,8 @@ class Session:
             yield Started(doing=f"tracing {job.label}")
             traced = self.trace(job)
         except _ANY as err:  # everything is reported, under the unit's name
-            function, key = known_of(job)
-            function = function and without_paths(function, self._secret_paths)[0]
             for target in job.targets:
-                yield _failure(target, "trace", err, function, key)
+                yield _failure(target, "trace", err)
         else:
             fed = traced.fed
             yield from self._compile_and_check(traced)
@@ -118,9 +115,8 @@ class Session:
                     notes = check_purity(traced, self._second, self._lower)
                     traced = replace(traced, notes=(*traced.notes, *notes))
                 except _ANY as err:
-                    key = traced.signature.key()
                     for each in traced.job.targets:
-                        yield _failure(each, "trace", err, traced.function, key)
+                        yield _failure(each, "trace", err)
                     return
             yield self._unit(traced, target, hardware, imported, candidates)
         # Last: they call the function, and if that ends this process, the executables are made.
@@ -180,8 +176,7 @@ class Session:
             for name, blob in record.stages:
                 self._secret_paths.refuse_in(f"the {name} (see keep:)", self._blobs.read(blob))
         except _ANY as err:  # everything is reported, under the unit's name
-            key = traced.signature.key()
-            return _failure(target, "compile", err, traced.function, key)
+            return _failure(target, "compile", err)
         if made.candidate is not None and message.plain is not None:
             candidates.append((made.candidate, message))
         return message
@@ -251,13 +246,7 @@ def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     jax.devices()
 
 
-def _failure(
-    target: Target,
-    stage: Stage,
-    error: BaseException,
-    function: Function | None,
-    key: str | None,
-) -> Failed:
+def _failure(target: Target, stage: Stage, error: BaseException) -> Failed:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
     text += description(target.platform).hint(text)
-    return Failed(target=str(target), stage=stage, error=text, function=function, key=key)
+    return Failed(target=str(target), stage=stage, error=text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -141,24 +140,6 @@ def asks_for_device(job: Job, error: TraceRefused) -> bool:
     """Return whether a kernel of a job for a GPU or TPU failed because it asked for its device."""
     target = job.targets[0]
     return not target.is_portable and compiler(target.platform).asks_for_device(error)
-
-
-def known_of(job: Job) -> tuple[Function | None, str | None]:
-    """Return the function of a job that was refused, and its signature's key, as far as known.
-
-    Its module is not imported again: an import that failed may hang or end the process.
-    """
-    if job.call.partition(":")[0] not in sys.modules:
-        return None, None
-    function = None
-    try:
-        jitted = jit_job(job)
-        function = jitted.binding.function
-        described = describe_arguments(job, jitted.canonical, jitted.names)
-        function, signature = _signed(jitted, described, jax.tree.leaves(jitted.canonical))
-        return function, signature.key()
-    except Exception:  # noqa: BLE001 (the job's own error is reported)
-        return function, None
 
 
 def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Any]:
