@@ -1,7 +1,14 @@
-"""The blobs a worker writes, each once, under its digest; arrays as safetensors."""
+"""The blobs a worker writes, each once, under its digest; arrays as safetensors.
+
+And the folders of this machine that no byte of a package may name.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
-from aotbuild.errors import PlanError
+from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.files import make_folders, write_whole
 from aotbuild.format.record import Blob, Constant
@@ -59,3 +66,41 @@ def store_constants(values: list[Any], blobs: BlobFolder) -> tuple[Constant, ...
 def store_array(array: Any, blobs: BlobFolder) -> Blob:
     """Write one array in its own blob."""
     return blobs.add("safetensors", serialize({TENSOR_NAME: array}))
+
+
+# --- paths of this machine ------------------------------------------------------------------------
+
+# What ends a path in bytes: a control character or a quote.
+_PATH_END = re.compile(rb"[\0-\x1f\"']")
+_LONGEST = 300
+
+
+class SecretPaths(tuple[bytes, ...]):
+    """The folders, the most specific first: those given, home, Python's own and its path."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of_this_machine(cls, given: Iterable[str]) -> SecretPaths:
+        home = str(Path("~").expanduser())
+        paths = {*given, home, sys.prefix, sys.base_prefix, *map(os.path.abspath, sys.path)}
+        # Short ones such as / or /usr occur by chance.
+        long_enough = (path for path in paths if path.count(os.sep) > 1)
+        return cls(os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True))
+
+    def are_in(self, data: bytes) -> bool:
+        """Return whether one of them is in these bytes."""
+        return any(path in data for path in self)
+
+    def refuse_in(self, what: str, data: bytes) -> None:
+        """Raise TraceRefused if one of them is in these bytes, which are `what`."""
+        for path in self:
+            at = data.find(path)
+            if at >= 0:
+                found = _PATH_END.split(data[at : at + _LONGEST])[0].decode("utf-8", "ignore")
+                msg = (
+                    f"{what} would contain {found!r}, a path of this machine; the function "
+                    "probably keeps __file__ or a path in a name (jax.named_scope, __name__) or in "
+                    "a static value: take it out there"
+                )
+                raise TraceRefused(msg)

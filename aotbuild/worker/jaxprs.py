@@ -1,17 +1,25 @@
-"""Jaxprs: those inside an equation, and a check for what an executable cannot contain."""
+"""Jaxprs: those inside an equation, what an executable cannot contain, and what tells two apart.
+
+A program as rows of text means the same in every process, without paths: records keep the digests
+of its rows, and an error shows the first row that differs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Jaxpr
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.sharding import Mesh, NamedSharding
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.callbacks import KINDS, PRINT, Unnamed, check_equation
+from aotbuild.worker.leaves import array_digest, is_array
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -119,3 +127,111 @@ def _is_known(effect: Any) -> bool:
 def _at(equation: Any) -> str:
     line = jax_private.source_line(equation)
     return f" at {line}" if line else ""
+
+
+# --- rows of a program ----------------------------------------------------------------------------
+
+# What is shown of a constant: numbers, and the beginning of a digest.
+_SHOWN_DIGITS = 12
+
+
+def program_of(closed_jaxpr: Any) -> dict[str, str]:
+    """Return the digests of a trace, as `provenance.trace` has them.
+
+    `constants` are the distinct values that it contains, in whichever order. `operations` are its
+    equations with these values, dtypes, shapes, and those parameters that are numbers. Names and
+    objects are left out: they may name paths or addresses.
+    """
+    found = Program.of(closed_jaxpr)
+    return {
+        "constants": sha256_hex(canonical_json(sorted(found.values))),
+        "operations": sha256_hex(canonical_json(found.rows)),
+    }
+
+
+@dataclass
+class Program:
+    """The rows of a program, and the equation of each; None for the beginning and end of a jaxpr.
+
+    `values` has the constants in it as text.
+    """
+
+    rows: list[str] = field(default_factory=list)
+    equations: list[Any] = field(default_factory=list)
+    values: set[str] = field(default_factory=set)
+    # Arrays and their texts by id; an array that is alive keeps its own.
+    _known: dict[int, tuple[Any, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, closed_jaxpr: Any) -> Program:
+        """Return the rows of a closed jaxpr and of those inside of its equations."""
+        found = cls()
+        found._add(closed_jaxpr, 0)
+        return found
+
+    def _add(self, closed: Any, depth: int) -> None:
+        jaxpr = body_of(closed)
+        numbers: dict[Any, int] = {}
+        for variable in (*jaxpr.constvars, *jaxpr.invars):
+            numbers[variable] = len(numbers)
+        consts = " ".join(self._value(value) for value in getattr(closed, "consts", ()))
+        self._row(depth, f"inputs {' '.join(map(_aval, jaxpr.invars))}; constants {consts}")
+        for equation in jaxpr.eqns:
+            inputs = ", ".join(self._input(value, numbers) for value in equation.invars)
+            for variable in equation.outvars:
+                numbers[variable] = len(numbers)
+            name, params = jax_private.name_and_params(equation)
+            outputs = ", ".join(map(_aval, equation.outvars))
+            kept = [f"{n}={found}" for n, v in sorted(params.items()) if (found := self._plain(v))]
+            self._row(depth, f"{' '.join([name, *kept])}({inputs}) -> {outputs}", equation)
+            for inner in inner_jaxprs(equation):
+                self._add(inner, depth + 1)
+        results = ", ".join(self._input(value, numbers) for value in jaxpr.outvars)
+        self._row(depth, f"results {results}")
+
+    def _row(self, depth: int, text: str, equation: Any = None) -> None:
+        self.rows.append(f"{'  ' * depth}{text}")
+        self.equations.append(equation)
+
+    def _input(self, value: Any, numbers: dict[Any, int]) -> str:
+        if isinstance(value, Literal):
+            return self._value(value.val, value.aval)
+        return f"%{numbers[value]}" if value in numbers else "a value of another trace"
+
+    def _value(self, value: Any, aval: Any = None) -> str:
+        value = jax_private.constant_array(value)
+        if id(value) in self._known:
+            return self._known[id(value)][1]
+        if not is_array(value) and isinstance(value, bool | int | float | complex):
+            value = np.asarray(value, getattr(aval, "dtype", None))
+        text = _constant(value)
+        self.values.add(text)
+        if is_array(value):
+            self._known[id(value)] = value, text
+        return text
+
+    def _plain(self, value: Any) -> str:
+        """Return a parameter as text if it is a number, an array, or a sequence of them; or ""."""
+        if is_array(value):
+            return self._value(value)
+        if isinstance(value, bool | int | float | complex | np.generic):
+            return repr(value)
+        if isinstance(value, tuple | list):
+            found = [self._plain(item) for item in value]
+            return f"[{', '.join(found)}]" if any(found) else ""
+        return ""
+
+
+def _aval(variable: Any) -> str:
+    aval = variable.aval
+    return f"{getattr(aval, 'dtype', '')}{list(getattr(aval, 'shape', ()))}"
+
+
+def _constant(value: Any) -> str:
+    """Return a constant as text: a single number as it is, other arrays by their digest."""
+    if not is_array(value):
+        return type(value).__name__
+    kind, dtype, shape, *digest = array_digest(value)
+    if not shape and dtype.startswith(("float", "int", "uint", "bool")):
+        return f"{value!s}:{dtype}"
+    return f"{kind} {dtype}[{','.join(shape)}] {digest[0][:_SHOWN_DIGITS]}"

@@ -14,12 +14,11 @@ from jax.sharding import Mesh
 from aotbuild.build.jobs import Job
 from aotbuild.format.wrap import NNX_JIT
 from aotbuild.manifest import ArgSpec
-from aotbuild.worker.avals import make_avals
 from aotbuild.worker.feedback import with_feedback
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
 from aotbuild.worker.leaves import named_path
-from aotbuild.worker.like import Dims
 from aotbuild.worker.shardings import in_specs, make_mesh, named_sharding
+from aotbuild.worker.specs import Dims, make_avals
 from aotbuild.worker.wrap import Wrapped, has_flax_objects, marked, traced_function, unwrap
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.tree import TreeRefused, describe
+from aotbuild.format.dtypes import long_dtype
+from aotbuild.format.outputs import describe_output
+from aotbuild.format.tree import Tree, TreeRefused, describe
+from aotbuild.format.wrap import is_marker
 
 
 def to_aval(leaf: Any) -> Aval:
@@ -80,6 +84,56 @@ def named_path(path: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]
     kind, entry, *rest = path
     name = names[entry.idx] if kind.idx == 0 else entry.key
     return (name, *rest)
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def check_dtypes(call: str, outputs: Iterable[tuple[Any, Any]]) -> None:
+    """Raise TraceRefused if a result, given with its path, has a dtype that no record can name."""
+    for path, leaf in outputs:
+        place = f"{call} returns an array at result{jax.tree_util.keystr(path)} of dtype"
+        if leaf.dtype == jax.dtypes.float0:
+            msg = (
+                f"{place} float0: the gradient for an integer or a bool, which holds nothing\n"
+                "Return None or zeros in its place, or leave it out."
+            )
+            raise TraceRefused(msg)
+        try:
+            long_dtype(str(leaf.dtype))
+        except ValueError as err:
+            msg = f"{place} {leaf.dtype}, which no executable is made for here: {err}"
+            raise TraceRefused(msg) from err
+
+
+def describe_result(job: Job, result: Any, inputs: Any) -> Tree:
+    """Return the description of a result; parts may refer to the inputs, `(args, kwargs)`."""
+    try:
+        return describe_output(jax.tree.structure(result), jax.tree.structure(inputs))
+    except TreeRefused as err:
+        what = _place(key_path(result, err.path), result)
+        msg = (
+            f"{job.call} {what.format(err.node)}: {err.reason}\n"
+            "Return standard containers, namedtuples, registered dataclasses with plain static "
+            "fields, or static data of an argument; such as the arrays alone, around which the "
+            "caller makes the object again."
+        )
+        raise TraceRefused(msg) from err
+
+
+def _place(path: tuple[Any, ...], result: Any) -> str:
+    """Return where a node of the outputs comes from, with {} for its type."""
+    if not (isinstance(result, tuple) and any(map(is_marker, result))):
+        return f"returns a {{}} at result{_shown(path)}"
+    # Outputs as in `format.nnx_outputs`.
+    first, *below = path
+    if first.idx == 0:
+        return f"returns a {{}} at result{_shown(below)}"
+    return f"puts a {{}} into an argument, at {_shown(below[2:] if first.idx > 1 else below)}"
+
+
+def _shown(path: Iterable[Any]) -> str:
+    return str(jax.tree_util.keystr(tuple(path)))
 
 
 # --- arrays -------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from aotbuild.format.target import Target
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.leaves import to_aval
-from aotbuild.worker.like import Dims
 from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import Spec
+from aotbuild.worker.specs import Dims
 from aotbuild.worker.stages import Stages, exported_texts
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback

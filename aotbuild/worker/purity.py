@@ -32,10 +32,10 @@ from aotbuild.platforms.building import Hardware
 from aotbuild.worker import forks
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve_function
+from aotbuild.worker.jaxprs import Program
 from aotbuild.worker.leaves import array_digest
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.portable import exported
-from aotbuild.worker.program import Program
 from aotbuild.worker.shifted import shifted
 from aotbuild.worker.trace import ReadsKeptTracer
 from aotbuild.worker.traced import Traced

@@ -20,7 +20,7 @@ from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
-from aotbuild.worker.blobs import BlobFolder
+from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
@@ -33,7 +33,6 @@ from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity import SecondFork, check_purity
-from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import trace_job

@@ -26,7 +26,7 @@ from aotbuild.format.values import encode
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest import ArgSpec, DictSpec, LikeSpec, ListSpec, TupleSpec
 from aotbuild.worker.leaves import key_path, named_path
-from aotbuild.worker.like import structure_anew
+from aotbuild.worker.specs import structure_anew
 
 _SHOWN = 12
 # Digests of values that a trace of this process changed, and the digests that they had before.

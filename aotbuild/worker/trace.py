@@ -18,13 +18,12 @@ from aotbuild.format.signature import Function, Signature
 from aotbuild.platforms.building import compiler
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
-from aotbuild.worker.avals import check_dtypes, describe_result
 from aotbuild.worker.feedback import passed_back, places_again
 from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
-from aotbuild.worker.leaves import named_path, result_tree, to_aval
-from aotbuild.worker.like import Dims
+from aotbuild.worker.leaves import check_dtypes, describe_result, named_path, result_tree, to_aval
 from aotbuild.worker.nnx_call import is_module
+from aotbuild.worker.specs import Dims
 from aotbuild.worker.static_data import Described, describe_arguments, with_aliases
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import remedy, user_traceback

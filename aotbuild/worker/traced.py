@@ -13,8 +13,8 @@ from aotbuild.build.jobs import Fed, Job
 from aotbuild.format.record import Template
 from aotbuild.format.signature import Function, Signature
 from aotbuild.format.tree import Tree
+from aotbuild.worker.jaxprs import program_of
 from aotbuild.worker.jitted import Jitted, jit_job
-from aotbuild.worker.program import program_of
 from aotbuild.worker.shardings import Spec, in_specs, out_specs
 
 

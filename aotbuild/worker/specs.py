@@ -1,4 +1,4 @@
-"""What `like:` stands for: a tree, or what a function returns, with avals in place of arrays."""
+"""Trees of avals: what the specs of the manifest describe, and what `like:` names an example of."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import jax
 import numpy as np
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.aval import Aval
 from aotbuild.format.wrap import NnxJit, Wrap, mark
-from aotbuild.manifest import LikeSpec
+from aotbuild.manifest import (
+    ArgSpec,
+    DictSpec,
+    LeafSpec,
+    LikeSpec,
+    ListSpec,
+    NoneSpec,
+    TupleSpec,
+)
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.config import traced_with
 from aotbuild.worker.function import resolve
@@ -38,6 +47,48 @@ _NO_ARRAYS = frozenset("OSUMm")
 _ARRAY = object()
 
 
+def make_avals(
+    spec: ArgSpec, role: str, symbolic: Dims | None = None, wrap: Wrap | None = None
+) -> Any:
+    """Return the pytree of `jax.ShapeDtypeStruct` that a spec describes.
+
+    `symbolic` makes a symbolic dim of an expression. Leaves of `like:` that are static under
+    `wrap` stay as they are. TraceRefused begins with `role`.
+    """
+
+    def inner(item: ArgSpec, step: str) -> Any:
+        return make_avals(item, f"{role}{step}", symbolic, wrap)
+
+    match spec:
+        case LeafSpec():
+            return _aval_of(spec, role, symbolic)
+        case LikeSpec():
+            return _like_tree(spec, role, symbolic, wrap)
+        case ListSpec(items):
+            return [inner(item, f"[{i}]") for i, item in enumerate(items)]
+        case TupleSpec(items):
+            return tuple(inner(item, f"[{i}]") for i, item in enumerate(items))
+        case DictSpec(items):
+            return {key: inner(item, f".{key}") for key, item in items}
+        case NoneSpec():
+            return None
+
+
+def _aval_of(spec: LeafSpec, role: str, symbolic: Dims | None) -> Any:
+    shape = tuple(symbolic(d) if symbolic and isinstance(d, str) else d for d in spec.shape)
+    if Aval((), spec.dtype).needs_x64 and not jax.config.jax_enable_x64:
+        msg = (
+            f"{role}: dtype {spec.dtype} needs 64-bit mode; set config: "
+            "{jax_enable_x64: true}, or use the 32-bit dtype"
+        )
+        raise TraceRefused(msg)
+    dtype = jax_private.dtype_of(spec.dtype)
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=spec.weak_type)
+
+
+# --- like: ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class _Parts:
     """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was."""
@@ -52,7 +103,7 @@ class _Parts:
 _known: dict[tuple[str, ...], _Parts] = {}
 
 
-def like_tree(
+def _like_tree(
     spec: LikeSpec, role: str, symbolic: Dims | None = None, wrap: Wrap | None = None
 ) -> Any:
     """Return the tree that `like:` names, with a `jax.ShapeDtypeStruct` for each array.
