@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -155,20 +155,14 @@ def _follow(tree: Sharding, path: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...
 
 def _unused(tree: Sharding, steps: tuple[Any, ...], used: set[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield where a sharding leads to no array; of what `like:` named, one has to."""
-    if isinstance(tree, ShardingTree) and not isinstance(tree, _Named):
+    if isinstance(tree, _Named):
+        below = (each for each in used if each[: len(steps)] == steps and each != steps)
+        if tree.items and not any(below):
+            yield steps
+    elif isinstance(tree, ShardingTree):
         for key, child in tree.items:
             yield from _unused(child, (*steps, key), used)
-        return
-    ends = list(_ends(tree, steps))
-    if ends and not any(step[: len(end)] == end for end in ends for step in used):
-        yield steps
-
-
-def _ends(tree: Sharding, steps: tuple[Any, ...]) -> Iterable[tuple[Any, ...]]:
-    if isinstance(tree, ShardingTree):
-        for key, child in tree.items:
-            yield from _ends(child, (*steps, key))
-    elif steps:
+    elif steps and steps not in used:
         yield steps
 
 

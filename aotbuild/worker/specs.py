@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -207,9 +207,7 @@ def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None)
         raise TraceRefused(msg) from err
     (parts,) = aside
     leaves = tuple(next(avals) if leaf is _ARRAY else leaf for leaf in parts.leaves)
-    parts = replace(parts, leaves=leaves)
-    _check_static_data(parts, where)
-    return parts
+    return replace(parts, leaves=leaves)
 
 
 def _taken_apart(tree: Any, wrap: Wrap | None) -> _Parts:
@@ -241,31 +239,6 @@ def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any
         raise TraceRefused(msg)
     msg = f"{place} is a {_kind(leaf)}\n{_EXPECTED}\n{_STATIC_LEAF}"
     raise TraceRefused(msg)
-
-
-def _check_static_data(parts: _Parts, where: str) -> None:
-    """Refuse arrays that were computed under the trace and then kept beside the leaves."""
-    for data in (*_static_data(parts.treedef), *parts.leaves):
-        if _holds_tracer(data):
-            msg = f"{where}: its static data has an array that tracing computed\n{_RUN}"
-            raise TraceRefused(msg)
-
-
-def _static_data(treedef: Any) -> Iterator[Any]:
-    data = treedef.node_data()
-    if data is not None:
-        yield data[1]
-    for child in treedef.children():
-        yield from _static_data(child)
-
-
-def _holds_tracer(value: Any) -> bool:
-    """Return whether a value, or a plain container of values, has a tracer."""
-    if isinstance(value, dict):
-        value = [*value.values()]
-    if isinstance(value, list | tuple):
-        return any(map(_holds_tracer, value))
-    return isinstance(value, jax.core.Tracer)
 
 
 def _is_array(leaf: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,11 @@ from aotbuild.worker.feedback import passed_back, places_again
 from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.leaves import check_dtypes, describe_result, named_path, result_tree, to_aval
-from aotbuild.worker.nnx_call import is_module
 from aotbuild.worker.specs import Dims
 from aotbuild.worker.static_data import Described, describe_arguments, with_aliases
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import remedy, user_traceback
-from aotbuild.worker.wrap import changes, has_flax_objects, result_of
+from aotbuild.worker.wrap import result_of
 
 
 class ReadsKeptTracer(TraceRefused):
@@ -95,10 +94,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         templates=described.templates,
         mesh=jitted.mesh,
         context=jitted.context,
-        notes=(
-            *_wrap_notes(jitted),
-            *_empty_notes(job, outputs, closed_jaxpr),
-        ),
         fed=passed_back(job, jitted.declared, after),
         again=again,
     )
@@ -177,38 +172,6 @@ def _trace_and_check(jitted: Jitted) -> Any:
         raise ReadsKeptTracer(msg)
     check_jaxpr(job, traced.jaxpr)
     return traced
-
-
-def _wrap_notes(jitted: Jitted) -> Iterator[str]:
-    """Yield a note if a wrap was recognized, or if a function needs one to keep what it changes."""
-    job, wrapped = jitted.job, jitted.wrapped
-    own = wrapped.decorator
-    if own.wrap and not job.function.wrap:
-        donated = f", which donates {', '.join(wrapped.donated)}" if wrapped.donated else ""
-        yield f"{job.call} is decorated with {own.wrap}{donated}, so that is what its calls mean"
-    if own.donated and not own.wrap and "donate" not in job.function.model_fields_set:
-        yield (
-            f"{job.call} is decorated with jax.jit, which donates {', '.join(own.donated)}; calls "
-            f"do so with donate: [{', '.join(own.donated)}]"
-        )
-    if wrapped.wrap is None and has_flax_objects(jitted.canonical, is_module):
-        values = (*jitted.args.values(), *jitted.canonical[1].values())
-        with in_mesh(jitted.context):
-            changed = changes(jitted.of_values(), values, jitted.names)
-        if changed:
-            yield (
-                f"{job.call} changes {changed}, and jax.jit drops that; wrap: nnx.jit writes it "
-                "into the caller's objects"
-            )
-
-
-def _empty_notes(job: Job, outputs: Sequence[Any], closed_jaxpr: Any) -> Iterator[str]:
-    """Yield a note if a call has no use: types may register none of their arrays as children."""
-    if not outputs and not closed_jaxpr.effects:
-        yield (
-            f"{job.call} returns no arrays, so a call computes nothing; if its result should have "
-            "some, their type registers none with jax"
-        )
 
 
 def _trace(jitted: Jitted) -> Any:

@@ -27,7 +27,6 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable
 
-_SHOWN = 3
 # module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8;
 # so were the attributes `jitted_fn`, `donate_first` and `donate_rest`, and `_cached`, which are
 # what jax.jit made inside, and what equinox donates.
@@ -160,32 +159,11 @@ def _is_same(one: Any, other: Any) -> bool:
     return same_structure(tree, other_tree) and all(map(operator.is_, leaves, others))
 
 
-def changes(function: Callable[..., Any], values: tuple[Any, ...], names: Sequence[str]) -> str:
-    """Return which Variables a function under `nnx.jit` changes, or the like; empty if it does not.
-
-    `function` is what `traced_function` returns. It is traced, and raises nothing.
-    """
-    try:
-        _, updates, _, *attributes = jax.eval_shape(function, *values)
-    except TraceRefused as err:
-        why = str(err).partition(": ")[2].partition("\n")[0]
-        return f"an argument ({why})"
-    except Exception:  # noqa: BLE001 (user code; it went well under jax.jit)
-        return ""
-    if attributes:
-        return "attributes of an argument"
-    units = jax.tree_util.tree_flatten_with_path(values, is_leaf=is_variable)[0]
-    paths = [units[position][0] for position in updates]
-    places = [f"{names[path[0].idx]}{jax.tree_util.keystr(path[1:])}" for path in paths]
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return ", ".join(places[:_SHOWN]) + more
-
-
-def has_flax_objects(tree: Any, is_one: Callable[[Any], bool] = is_object) -> bool:
+def has_flax_objects(tree: Any) -> bool:
     """Return whether an object of flax is in a tree."""
     if "flax.nnx" not in sys.modules:
         return False
-    return any(map(is_one, jax.tree.leaves(tree, is_leaf=is_one)))
+    return any(map(is_object, jax.tree.leaves(tree, is_leaf=is_object)))
 
 
 # --- the function's own jit ----------------------------------------------------------------------

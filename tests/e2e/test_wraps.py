@@ -55,8 +55,7 @@ EQUINOX = "import equinox as eqx\nimport proj.equinox_models as m\n"
 
 
 def make(folder: Path) -> None:
-    package = build(copy_project("wrapped", folder))
-    (folder / "notes").write_text("\n".join(package.notes), encoding="utf-8")
+    build(copy_project("wrapped", folder))
 
 
 @pytest.fixture(scope="module")
@@ -240,8 +239,6 @@ same(quietly(lib.rest_donated, x[0, :2], y), e.rest_donated(x[0, :2], z))
 assert y.is_deleted() and z.is_deleted()
 """
     call(root, FLAX + code)
-    notes = (root.parent / "notes").read_text(encoding="utf-8")
-    assert "flax_models:donating is decorated with nnx.jit, which donates model, so that" in notes
 
 
 def test_in_a_transformation_the_source_is_called(root: Path) -> None:
@@ -298,23 +295,6 @@ same(quietly(train, model, optimizer, x, y), m.train(twin, other, x, y))
 same(nnx.state(model), nnx.state(twin))
 """
     call(root, FLAX + code)
-
-
-def test_what_jax_jit_would_lose_is_a_note(root: Path) -> None:
-    code = """
-model = m.make_tied()
-for _ in range(2):
-    same(lib.lost(model, tokens), jax.numpy.asarray(tokens + 1))
-assert int(model.count[...]) == 0
-"""
-    call(root, FLAX + code)
-    notes = (root.parent / "notes").read_text(encoding="utf-8")
-    assert (
-        "proj.flax_models:counted changes model.count, and jax.jit drops that; wrap: nnx.jit "
-        "writes it into the caller's objects"
-    ) in notes
-    assert "proj.flax_models:train is decorated with nnx.jit, so that is what its calls" in notes
-    assert "proj.flax_models:plain" not in notes
 
 
 def test_without_objects_no_library_is_imported(root: Path) -> None:

@@ -61,23 +61,6 @@ def total(state):
     return state.values.sum() + state.shape.sum()
 
 
-@jax.tree_util.register_pytree_node_class
-class Kept:
-    def __init__(self, x, data):
-        self.x, self.data = x, data
-
-    def tree_flatten(self):
-        return (self.x,), self.data
-
-    @classmethod
-    def tree_unflatten(cls, data, children):
-        return cls(*children, data)
-
-
-def traced_data():
-    return Kept(jnp.zeros(2), (1, [jnp.ones(2)]))
-
-
 def named():
     return {"a": jnp.zeros(3), "activation": jax.nn.relu, "name": "adam"}
 
@@ -146,7 +129,6 @@ functions:
   object: {call: "proj.m:first", args: [x: {like: "proj.m:tree", dims: [n], like_run: true}],
            dims: {n: 1}}
   leaf: {call: "proj.m:first", args: [x: {like: "proj.m:named"}]}
-  traced: {call: "proj.m:first", args: [x: {like: "proj.m:traced_data"}]}
   arrays_only: {call: "proj.m:first", args: [x: {like: "proj.m:normal"}]}
   symbol:
     call: proj.m:first
@@ -213,10 +195,6 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "functions.leaf.args.x: like: proj.m:named['activation'] is a ",
             "jax.jit takes no such argument. If your calls pass it, set wrap: eqx.filter_jit",
             "the rest under static:.",
-        ]),
-        ("traced", [
-            "like: proj.m:traced_data: its static data has an array that tracing computed",
-            "like_run: true",
         ]),
         ("arrays_only", [
             "like: proj.m:normal: a type in this tree takes arrays only",

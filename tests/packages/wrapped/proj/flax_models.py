@@ -88,11 +88,6 @@ def tied(model, tokens):
     return {"scores": model(tokens), "count": model.count, "model": model}
 
 
-def counted(model, tokens):
-    model.count[...] += 1
-    return model.count[...] + tokens
-
-
 @nnx.jit
 def double(x):
     return 2 * x
