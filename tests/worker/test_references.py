@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cli import invoke
 from support.forks import forked
 from support.processes import fresh
 from support.projects import build, failed_units, in_each, write_project
@@ -253,18 +252,6 @@ assert "jax" not in sys.modules
     assert found == [[2, 2, 2], line]
 
 
-def test_another_object_goes_to_the_fallback(root: Path) -> None:
-    code = f"""{LOAD}
-from proj import m
-lib = aotbuild.load("proj")
-lines = refusal(lib.step, m.anew())
-print(json.dumps([lines, lib.stats()["portable_compiled"]]))
-"""
-    lines, compiled = forked(code, path=root, AOTBUILD_FALLBACK="portable")
-    assert any("REFUSED: state.rule: compared with that of" in line for line in lines)
-    assert compiled == 0
-
-
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
@@ -291,12 +278,6 @@ print(json.dumps(refusal(lib.step, m.State(np.ones(3, np.float32), m.CODEC))))
     )
     assert lines[2].startswith(f"  found    {found}")
     assert lines[3].startswith("Install the package that defines it, in the version of the build")
-
-
-def test_inspect_shows_it(root: Path) -> None:
-    result = invoke("inspect", str(root / "proj" / "_aot"))
-    line = "step = proj.m:step(state)  compares state.rule with that of proj.m:TEMPLATE"
-    assert line in result.stdout.splitlines()
 
 
 def test_what_each_call_would_refuse(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from aotbuild.format.protobuf import fields
 from aotbuild.format.target import Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.canonical import canonical
-from aotbuild.worker.thunk_rewrite.grouping import group_thunks
-from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program, split
+from aotbuild.worker.thunk_rewrite.program import shrink_program, split
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, rewrite
 
 # XLA then calls no library that builds pipelines.
@@ -158,40 +157,6 @@ def test_it_is_started_in_a_thread_of_its_own_as_before(size: int) -> None:
     assert [count >= 1000 for count in counts] == [size == 400] * 2
 
 
-# Programs of many operations that lose so many with the bodies of fusions that XLA counts few.
-MANY_RESULTS = {
-    "some bodies are enough": (lambda x: [jnp.sin(x * i).sum() for i in range(40)], random(30)),
-    "no bodies are enough": (lambda x: [x + i for i in range(1100)], np.float32(1)),
-}
-
-
-@pytest.mark.parametrize("name", MANY_RESULTS)
-def test_no_more_bodies_are_kept_than_it_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    function, arg = MANY_RESULTS[name]
-    data = jax_private.serialize_executable(jax.jit(function).lower(arg).compile())
-    data = group_thunks(data, JAXLIB)
-    numbers = fusions(data)
-    wanted = data
-    for kept in (32, 16, 8, 4, 2, 1):
-        found = shrink_program(data, JAXLIB, numbers[:kept])
-        assert found is not None
-        executable = jax_private.load_executable(found, jax.devices("cpu")[0])
-        if jax_private.operations(executable) >= 1000:
-            wanted = found
-
-    tried: list[Any] = []
-
-    def shrink(data: bytes, jaxlib: str, *keep: Any) -> bytes | None:
-        tried.append(keep)
-        return shrink_program(data, jaxlib, *keep)
-
-    monkeypatch.setattr("aotbuild.worker.thunk_rewrite.rewrite.shrink_program", shrink)
-    assert rewrite(data, CPU)[0] == wanted
-    assert (wanted == data) == (name == "no bodies are enough")
-    # Of a long program, each try takes as long as compiling it.
-    assert wanted != data or len(tried) == 2
-
-
 def test_the_program_is_what_went() -> None:
     data, _ = compiled("layers", FAST)
     smaller = shrink_program(data, JAXLIB)
@@ -208,13 +173,6 @@ def test_what_a_library_compiles_at_run_time_keeps_its_program() -> None:
     smaller = shrink_program(data, JAXLIB)
     assert smaller is not None
     assert data.count(b"__ynn_fusion") == smaller.count(b"__ynn_fusion") > 0
-
-
-def test_it_is_done_once() -> None:
-    data, _ = compiled("layers")
-    smaller = shrink_program(data, JAXLIB)
-    assert smaller is not None
-    assert shrink_program(smaller, JAXLIB) is None
 
 
 @pytest.mark.parametrize("jaxlib_version", ["0.10.1", "0.13", "99", "unknown"])
