@@ -71,10 +71,7 @@ class Jitted:
         return call_arguments(self.binding, args, kwargs, statics)
 
     def of_values(self) -> Any:
-        """Return the function as one of the values of a call; static arguments are inside.
-
-        Without a wrap it is that under `nnx.jit`.
-        """
+        """Return the function as one of the values of a call; static arguments are inside."""
 
         def call(values: tuple[Any, ...]) -> Any:
             named = dict(zip(self.names, values, strict=True))

@@ -101,13 +101,7 @@ def _make_wrap(name: str) -> Wrap:
     if name == FILTER_JIT:
         kinds = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
         return FilterJit(flatten, lambda x: isinstance(x, kinds))
-    return nnx_jit()
-
-
-def nnx_jit() -> NnxJit:
-    """Return the wrap of `nnx.jit`."""
-    register_markers(jax.tree_util.register_pytree_node)
-    return NnxJit(jax.tree_util.tree_flatten, is_variable)
+    return NnxJit(flatten, is_variable)
 
 
 # --- tracing ------------------------------------------------------------------------------------
@@ -126,7 +120,8 @@ def traced_function(
 
     `call` calls the user's function with values without markers; `names` are those of the values.
     """
-    wrap, only_values = wrapped.wrap or nnx_jit(), wrapped.decorator.only_values
+    wrap, only_values = wrapped.wrap, wrapped.decorator.only_values
+    assert wrap is not None, "other functions are traced as they are"
     if isinstance(wrap, NnxJit):
         return NnxCall(job.call, wrap, call, names, job.function.donate, only_values)
 
@@ -174,11 +169,9 @@ def read_decorator(job: Job, function: Any) -> Decorator:
 
     What `jax.jit` wraps is not looked at: there, the inner function has no more effects than jit's.
     """
-    *outer, last = _inside(function)
-    parts = [part for part in (*outer, last) if _type_name(part) in _WRAPPERS]
+    parts = [part for part in _inside(function) if _type_name(part) in _WRAPPERS]
     if not parts:
-        donated = _donated(job, last) if not outer else ()
-        return Decorator("", _without_options(job, function), donated)
+        return Decorator("", _without_options(job, function))
     part = parts[0]
     wrap = _WRAPPERS[_type_name(part)]
     _check_options(job, part, wrap)

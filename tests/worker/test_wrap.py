@@ -122,13 +122,3 @@ def test_the_manifest_cannot_say_another() -> None:
 def test_nothing_under_a_wrap_is_padded() -> None:
     with pytest.raises(TraceRefused, match=r"functions\.f\.pad: arguments under nnx.jit cannot"):
         wrapped(JitWrapped(function), pad={"n": 0})
-
-
-def test_what_jax_jit_donates_is_read() -> None:
-    def both(x: Any, y: Any) -> Any:
-        return x + y
-
-    for jitted in (jax.jit(both, donate_argnums=(0, 1)), jax.jit(both, donate_argnames=("x",))):
-        assert wrapped(jitted).decorator.donated == ("x",)
-    assert wrapped(jax.jit(both)).decorator.donated == ()
-    assert wrapped(jax.jit(both, donate_argnums=0)).donated == ()
