@@ -20,11 +20,6 @@ from aotbuild.format.values import cut
 
 JOBS_VARIABLE = "AOTBUILD_JOBS"
 _ROOT = Path("/")
-# Files of a control group: limit, usage. Version 2, then 1.
-_MEMORY = (
-    ("memory.max", "memory.current"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
 
 
 def usable_cpus(root: Path = _ROOT) -> int:
@@ -39,57 +34,44 @@ def usable_cpus(root: Path = _ROOT) -> int:
 
 def available_memory(root: Path = _ROOT) -> int | None:
     """Return the bytes that are free without swapping; None where the system does not say."""
-    lines = _words(root / "proc/meminfo")
-    free = [int(line[1]) * 1024 for line in lines if line[0] == "MemAvailable:"]
+    lines = map(str.split, _text(root / "proc/meminfo").splitlines())
+    free = [int(words[1]) * 1024 for words in lines if words[:1] == ["MemAvailable:"]]
     groups = [left for folder in _groups(root) for left in _left(folder)]
     return max(0, min([*free, *groups])) if free or groups else None
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of every control group that this process is in, and of their parents."""
-    mounts = root / "sys/fs/cgroup"
-    for words in _words(root / "proc/self/cgroup"):
-        _, controllers, path = " ".join(words).split(":", 2)
-        for mount in [mounts / name for name in (controllers, *controllers.split(","))]:
-            inside = mount / path.lstrip("/")
-            # In a container the path may be the host's, and only the mount's own files are there.
+    """Yield the folders of the control group that this process is in (cgroup v2), and its parents.
+
+    In a container the path may be the host's, and only the mount's own files are there.
+    """
+    mount = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        if line.startswith("0::"):
+            inside = mount / line.removeprefix("0::").lstrip("/")
             yield from (p for p in (inside, *inside.parents) if p.is_relative_to(mount))
 
 
 def _quotas(folder: Path) -> Iterator[float]:
-    for words in _words(folder / "cpu.max"):
-        if words[0] != "max":
-            yield int(words[0]) / int(words[1])
-    quota, period = (_number(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-    if quota and period and quota > 0:
-        yield quota / period
+    words = _text(folder / "cpu.max").split()
+    if words and words[0] != "max":
+        yield int(words[0]) / int(words[1])
 
 
 def _left(folder: Path) -> Iterator[int]:
-    for limit, usage in _MEMORY:
-        most, used = _number(folder / limit), _number(folder / usage)
-        if most is not None and used is not None:
-            # Cached files count as used, but the kernel drops them when needed.
-            yield most - used + _cached(folder)
+    most, used = (_text(folder / name).strip() for name in ("memory.max", "memory.current"))
+    if most.isdigit() and used.isdigit():
+        # Cached files count as used, but the kernel drops them when needed.
+        facts = dict(line.split() for line in _text(folder / "memory.stat").splitlines())
+        yield int(most) - int(used) + int(facts.get("inactive_file", 0))
 
 
-def _cached(folder: Path) -> int:
-    found = {words[0]: words[1] for words in _words(folder / "memory.stat")}
-    return int(found.get("total_inactive_file", found.get("inactive_file", 0)))
-
-
-def _number(path: Path) -> int | None:
-    words = _words(path)
-    return int(words[0][0]) if words and words[0][0].lstrip("-").isdigit() else None
-
-
-def _words(path: Path) -> list[list[str]]:
-    """Return the words of each line of a file; none where it cannot be read."""
+def _text(path: Path) -> str:
+    """Return the text of a file; empty where it cannot be read."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
-        return []
-    return [line.split() for line in lines if line.split()]
+        return ""
 
 
 # While there is no room for one more, in seconds: others may free memory, and do not say so.

@@ -47,19 +47,6 @@ class Settings:
     env: tuple[tuple[str, str], ...]
     hardware: Hardware | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form without the toolchain, of which each machine has its own."""
-        own = {name: value for name, value in vars(self).items() if name != "toolchain"}
-        pairs = {name: [list(pair) for pair in own[name]] for name in ("config", "env")}
-        return {**own, **pairs, "hardware": self.hardware and self.hardware.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any], toolchain: Toolchain) -> Settings:
-        """Read what `to_json` wrote."""
-        pairs = {name: tuple(map(tuple, data[name])) for name in ("config", "env")}
-        hardware = data["hardware"] and Hardware.from_json(data["hardware"])
-        return cls(**{**data, **pairs, "hardware": hardware}, toolchain=toolchain)
-
     @property
     def process(self) -> Process:
         """How the platform wants the process to be run."""

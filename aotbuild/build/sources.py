@@ -1,9 +1,7 @@
-"""The user's source: the folder to import it from, and lines of it for messages."""
+"""The user's source: the folder to import it from, and the files that a build imports."""
 
 from __future__ import annotations
 
-import linecache
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -100,19 +98,3 @@ def _has_modules(folder: Path) -> bool:
         path.suffix in _MODULES and not _NO_MODULES & {*path.relative_to(folder).parts}
         for path in folder.rglob("*")
     )
-
-
-_PLACE = re.compile(r"(.+):(\d+) in (.*)")
-
-
-def place_text(line: str) -> str:
-    """Return `file:line in function` as lines of a message, with its source; "" for ""."""
-    found = _PLACE.fullmatch(line)
-    return frame_text(found[1], int(found[2]), found[3]) if found else ""
-
-
-def frame_text(filename: str, line: int | None, function: str) -> str:
-    """Return `at file:line in function` and that line of source, if it can be read."""
-    source = linecache.getline(filename, line or 0).strip()
-    where = f"  at {filename}:{line}{f' in {function}' if function else ''}\n"
-    return f"{where}    {source}\n" if source else where

@@ -1,4 +1,4 @@
-"""The state of each unit during a build, shown as a live table or as plain lines."""
+"""The state of each unit during a build, and the lines that a build says."""
 
 from __future__ import annotations
 
@@ -15,15 +15,9 @@ from aotbuild.build.plan import BuildUnit
 from aotbuild.format.printing import bytes_text, plural
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from aotbuild.build.pack import Package
 
 WAITING, COMPILING, DONE, FAILED = "waiting", "compiling", "done", "failed"
-_IMPORTANCE = (FAILED, COMPILING, WAITING, DONE)
-_STYLES = {WAITING: "dim", COMPILING: "cyan", DONE: "green", FAILED: "bold red"}
-_LINES_AROUND = 4
 # After so many seconds without a line, and after twice as many each time, up to the last.
 FIRST_REMINDER, _LAST_REMINDER = 1.0, 60.0
 Say = Callable[[str], None]
@@ -107,33 +101,6 @@ class Tracker:
         return sum(state.state == name for state in self._states.values())
 
 
-@contextmanager
-def tracked(units: Sequence[BuildUnit], say: Say, *, live: bool = True) -> Iterator[Tracker]:
-    """Show the progress of a build: as a live table if stderr is a terminal, else as lines."""
-    console = _console() if live else None
-    if console is None or not console.is_interactive:
-        with _lines(units, say) as tracker:
-            yield tracker
-        return
-    from rich.live import Live
-
-    tracker = Tracker(units)
-    room = max(1, console.height - _LINES_AROUND)
-    with Live(
-        console=console, transient=True, get_renderable=lambda: progress_table(tracker, room)
-    ):
-        yield tracker
-
-
-def _console() -> Console | None:
-    """Return a console on stderr; None where rich is not installed."""
-    try:
-        from rich.console import Console
-    except ModuleNotFoundError:
-        return None
-    return Console(stderr=True, markup=False, highlight=False, emoji=False)
-
-
 def origins(package: Package) -> Iterator[str]:
     """Yield the line before the last: where the units came from."""
     found = package.origins
@@ -149,34 +116,8 @@ def summary(package: Package, seconds: float) -> str:
     return f"{made} with the index, in {seconds:.1f} s{moved and f'; store: {moved}'}"
 
 
-def progress_table(tracker: Tracker, room: int) -> Table:
-    """Return the table of a running build, with at most `room` units."""
-    from rich.table import Table
-    from rich.text import Text
-
-    counts = ", ".join(f"{tracker.count(n)} {n}" for n in (DONE, COMPILING, WAITING, FAILED))
-    table = Table(box=None, pad_edge=False, show_header=False, title=counts, title_justify="left")
-    table.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
-    for _ in range(3):
-        table.add_column(no_wrap=True, justify="right")
-    for state in visible(tracker.states, room):
-        word = Text(state.doing or _word(state), _STYLES[state.state])
-        table.add_row(str(state.unit), word, _size(state), _seconds(state, tracker.clock()))
-    return table
-
-
-def visible(states: Sequence[UnitState], room: int) -> list[UnitState]:
-    """Return the states that fit, in this order: failed, compiling, waiting, latest done."""
-
-    def rank(index: int) -> tuple[int, int]:
-        state = states[index].state
-        return _IMPORTANCE.index(state), -index if state == DONE else index
-
-    return [states[index] for index in sorted(sorted(range(len(states)), key=rank)[:room])]
-
-
 @contextmanager
-def _lines(units: Sequence[BuildUnit], say: Say) -> Iterator[Tracker]:
+def tracked(units: Sequence[BuildUnit], say: Say) -> Iterator[Tracker]:
     """Say a line for each finished unit and, in between, what is waited for."""
     said = threading.Event()
 
@@ -219,14 +160,11 @@ def _remind(tracker: Tracker, say: Say, said: threading.Event, ended: threading.
 
 
 def _line(state: UnitState, ended: int, total: int) -> str:
-    origin = "from the store" if state.stored else ""
-    facts = [fact for fact in (_size(state), _seconds(state, 0.0), origin) if fact]
+    facts = [] if state.size is None else [bytes_text(state.size)]
+    facts += [] if state.seconds is None else [f"{state.seconds:.1f} s"]
+    facts += ["from the store"] if state.stored else []
     tail = f"  ({', '.join(facts)})" if facts else ""
     return f"[{ended}/{total}] {state.state}: {state.unit}{tail}"
-
-
-def _word(state: UnitState) -> str:
-    return f"{state.state}, from the store" if state.stored else state.state
 
 
 def _end(state: UnitState, event: UnitDone, now: float) -> None:
@@ -235,13 +173,3 @@ def _end(state: UnitState, event: UnitDone, now: float) -> None:
     state.stored = event.stored
     if state.started is not None:
         state.seconds = round(now - state.started, 3)
-
-
-def _size(state: UnitState) -> str:
-    return "" if state.size is None else bytes_text(state.size)
-
-
-def _seconds(state: UnitState, now: float) -> str:
-    if state.started is None:
-        return ""
-    return f"{now - state.started if state.seconds is None else state.seconds:.1f} s"

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.constant_blobs import serialize
 from aotbuild.build.pool import available_memory
 from aotbuild.build.progress import GOLDEN_SECONDS, NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVICE
 from aotbuild.build.protocol import Compiled, Failed, GoldenOutputs, Reply, Started
@@ -23,7 +22,7 @@ from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import golden_key
 from aotbuild.store.local import Store
-from aotbuild.worker.blobs import BlobFolder, store_array
+from aotbuild.worker.blobs import BlobFolder, serialize, store_array
 from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden_inputs import as_argument, given_leaves

@@ -24,7 +24,6 @@ from typing import Any, NoReturn
 import jax
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.sources import place_text
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.target import Target
@@ -39,6 +38,7 @@ from aotbuild.worker.portable import exported
 from aotbuild.worker.shifted import shifted
 from aotbuild.worker.trace import ReadsKeptTracer
 from aotbuild.worker.traced import Traced
+from aotbuild.worker.user_errors import place_text
 
 _ADVICE = (
     "An executable repeats what its trace saw. Pass what changes as an argument, draw random "

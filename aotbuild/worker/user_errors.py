@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import sys
 import traceback
 from typing import Any
 
 import jax
-
-from aotbuild.build.sources import frame_text
 
 # How much of an exception's own text is shown, in characters.
 _LONGEST = 4000
@@ -133,3 +133,19 @@ def _text(error: BaseException) -> str:
         return str(error)
     except BaseException as err:  # noqa: BLE001 (the user's own __str__ may raise anything)
         return f"its text cannot be shown ({type(err).__name__} in __str__)"
+
+
+_PLACE = re.compile(r"(.+):(\d+) in (.*)")
+
+
+def place_text(line: str) -> str:
+    """Return `file:line in function` as lines of a message, with its source; "" for ""."""
+    found = _PLACE.fullmatch(line)
+    return frame_text(found[1], int(found[2]), found[3]) if found else ""
+
+
+def frame_text(filename: str, line: int | None, function: str) -> str:
+    """Return `at file:line in function` and that line of source, if it can be read."""
+    source = linecache.getline(filename, line or 0).strip()
+    where = f"  at {filename}:{line}{f' in {function}' if function else ''}\n"
+    return f"{where}    {source}\n" if source else where

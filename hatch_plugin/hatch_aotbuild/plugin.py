@@ -93,7 +93,7 @@ class AotBuildHook(BuildHookInterface[Any]):
             place.unlink(missing_ok=True)
 
     def _add_editable_index(self, build_data: dict[str, Any]) -> None:
-        from aotbuild.build.editable import editable_index
+        from aotbuild.build.project import editable_index
         from aotbuild.build.sources import find_sources
         from aotbuild.manifest import load_manifest
 
@@ -129,7 +129,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         count = f"{len(units)} unit{'' if len(units) == 1 else 's'}"
         self._say(f"{count}, {'; '.join(map(str, project.plan.environment.toolchains))}")
         project.prepare(self._say)
-        with tracked(units, self._say, live=self.app.verbosity >= 0) as tracker:
+        with tracked(units, self._say) as tracker:
             package = build_package(project.plan, project.sources, self._artifacts, tracker)
         for line in (*origins(package), summary(package, monotonic() - started)):
             self._say(line)

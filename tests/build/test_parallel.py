@@ -64,28 +64,11 @@ def test_the_narrowest_group_of_version_2_counts(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == 3 * GIB
 
 
-def test_version_1_in_a_container_that_does_not_see_its_own_path(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "proc/meminfo": MEMINFO,
-            "proc/self/cgroup": "4:memory:/docker/1f2e\n1:cpu,cpuacct:/docker/1f2e\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2 * GIB}",
-            "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GIB}",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "100000",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
-        },
-    )
-    assert available_memory(tmp_path) == GIB
-    assert usable_cpus(tmp_path) == 1
-
-
 @pytest.mark.parametrize(
     ("files", "limited"),
     [
         ({"cpu.max": "50000 100000\n"}, True),
         ({"cpu.max": "max 100000\n"}, False),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, False),
         ({}, False),
     ],
 )

@@ -1,4 +1,4 @@
-"""The state of each unit while building: as lines, and as the table of a terminal."""
+"""The state of each unit while building, and the lines about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from aotbuild.build import unit_progress
 from aotbuild.build.events import Event, UnitBusy, UnitDone, UnitStarted
@@ -17,11 +16,8 @@ from aotbuild.build.pack import Origins, Package
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.unit_progress import (
     Tracker,
-    UnitState,
-    progress_table,
     summary,
     tracked,
-    visible,
 )
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Blob, Calling, Record, Requirements
@@ -152,7 +148,7 @@ def test_where_units_came_from(units: list[BuildUnit]) -> None:
         stored,
         stored,
     ]
-    assert lines_of(Origins.of(done, 0)) == ["3 units: 2 from the store, 1 compiled"]
+    assert lines_of(Origins.of(done)) == ["3 units: 2 from the store, 1 compiled"]
     recalled = Origins(stored=2, recalled=True)
     assert lines_of(recalled) == ["2 units: 2 from the store, as nothing has changed"]
 
@@ -173,40 +169,3 @@ def test_a_unit_that_feedback_adds_comes_last(
         "[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB)\n"
         "[2/4] done: f(k=1) after feedback for cpu:x86-64-v3:1  (4 kB)\n"
     )
-
-
-def test_a_terminal_gets_a_table(units: list[BuildUnit], clock: Iterator[float]) -> None:
-    tracker = Tracker(units, clock=lambda: next(clock))
-    tracker(UnitStarted(units[0]))
-    tracker(UnitDone(units[0], record=record(5000)))
-    tracker(UnitStarted(units[1]))
-    console = Console(width=80, markup=False)
-    with console.capture() as capture:
-        console.print(progress_table(tracker, 10))
-    lines = [line.split() for line in capture.get().splitlines()]
-    assert lines[0] == ["1", "done,", "1", "compiling,", "1", "waiting,", "0", "failed"]
-    assert lines[1] == ["f(k=1)", "for", "cpu:x86-64-v3:1", "done", "5", "kB", "1.0", "s"]
-    assert lines[2][:5] == ["f(k=True)", "for", "cpu:x86-64-v3:1", "compiling", "2.0"]
-    assert lines[3] == ["f(k=3)", "for", "cpu:x86-64-v3:1", "waiting"]
-
-
-def test_a_live_table_leaves_nothing_behind(
-    units: list[BuildUnit],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    with tracked(units, to_stderr) as tracker:
-        tracker(UnitStarted(units[0]))
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "compiling" in captured.err
-
-
-def test_what_matters_is_shown_first(units: list[BuildUnit]) -> None:
-    names = ("done", "failed", "waiting", "done", "compiling", "waiting")
-    states = [UnitState(units[0], name, started=i) for i, name in enumerate(names)]
-    assert visible(states, 6) == states
-    assert [state.started for state in visible(states, 5)] == [1, 2, 3, 4, 5]
-    assert [state.started for state in visible(states, 2)] == [1, 4]

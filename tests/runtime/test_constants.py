@@ -19,7 +19,6 @@ from safetensors.numpy import save
 from support.packages import Built, build, write
 
 import aotbuild
-from aotbuild.build.constant_blobs import serialize
 from aotbuild.errors import DamagedBlob
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import sha256_hex
@@ -33,6 +32,7 @@ from aotbuild.runtime.library import Library
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
 from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.wheel_source import WheelSource
+from aotbuild.worker.blobs import serialize
 
 LARGE = np.arange(1 << 15, dtype=np.float32)  # 128 KiB
 X = np.ones(4, np.float32)

@@ -17,7 +17,6 @@ import jaxlib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import write_index
@@ -31,6 +30,7 @@ from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import best_level
 from aotbuild.runtime import buffers
 from aotbuild.runtime.jax.private import aval_of
+from aotbuild.worker.blobs import TENSOR_NAME, serialize
 from aotbuild.worker.private import serialize_executable
 
 ISA = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"

@@ -17,7 +17,6 @@ from attacks.wheels import Built, check
 from support import packages
 from support.hang import LIMIT, TOO_LONG, hanging
 
-from aotbuild.build.constant_blobs import serialize
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.golden import sample_indices, samples, seeded
 from aotbuild.format.index import Index
@@ -28,6 +27,7 @@ from aotbuild.verify.children import Children
 from aotbuild.verify.golden_outputs import VERDICT, Wanted, differences, leaf_paths, read_samples
 from aotbuild.verify.jobs import Job, outcomes_of
 from aotbuild.verify.outcome import Outcome, Report, Status
+from aotbuild.worker.blobs import serialize
 
 X = {"x": np.zeros((2, 3), np.float32)}
 

@@ -12,10 +12,10 @@ import pytest
 from support.installs import build_wheel, install_by_uv
 from support.wheel_files import unpack
 
-from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import Index, write_index
 from aotbuild.format.record import Blob
+from aotbuild.worker.blobs import TENSOR_NAME, serialize
 
 pytestmark = pytest.mark.wheel
 
