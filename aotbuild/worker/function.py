@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any
@@ -238,52 +238,40 @@ def _check_arguments(
     job: Job, signature: inspect.Signature, slots: list[str], statics: set[str]
 ) -> None:
     """Refuse a wrong number, order or name of arguments; the error shows the signature."""
-    args, kwargs = list(job.args), list(job.kwargs)
-    checks = (
-        _keywords_problem(signature, args, kwargs),
-        _places_problem(signature, args, slots),
-        _missing_problem(signature, [*args, *kwargs, *statics]),
-    )
-    for option, problem in (found for found in checks if found):
+    for option, problem in _problems(signature, [*job.args], [*job.kwargs], slots, statics):
         msg = f"functions.{job.name}.{option}: {job.call}{_shown(signature)} {problem}"
         raise TraceRefused(msg)
 
 
-def _keywords_problem(
-    signature: inspect.Signature, args: list[str], kwargs: list[str]
-) -> tuple[str, str] | None:
+def _problems(
+    signature: inspect.Signature,
+    args: list[str],
+    kwargs: list[str],
+    slots: list[str],
+    statics: set[str],
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with arguments, and the option that gives them."""
     parameters = _named(signature)
     kinds = {name: parameter.kind for name, parameter in parameters.items()}
     for name in args:
         if kinds.get(name) == Parameter.KEYWORD_ONLY:
-            return "args", f"takes {name!r} by name only; give it under kwargs"
+            yield "args", f"takes {name!r} by name only; give it under kwargs"
     for name in kwargs:
         if kinds.get(name) == Parameter.POSITIONAL_ONLY:
-            return "kwargs", f"takes {name!r} by position only; give it under args"
+            yield "kwargs", f"takes {name!r} by position only; give it under args"
         if name not in parameters and not _takes(signature, Parameter.VAR_KEYWORD):
-            return "kwargs", f"has no parameter {name!r}{did_you_mean(name, parameters)}"
-    return None
-
-
-def _places_problem(
-    signature: inspect.Signature, args: list[str], slots: list[str]
-) -> tuple[str, str] | None:
+            yield "kwargs", f"has no parameter {name!r}{did_you_mean(name, parameters)}"
     for name, slot in zip(args, slots, strict=False):
         if name != slot:
-            return "args", f"expected {slot!r} at this place, found {name!r}; args are positional"
+            yield "args", f"expected {slot!r} at this place, found {name!r}; args are positional"
     if len(args) > len(slots) and not _takes(signature, Parameter.VAR_POSITIONAL):
         counts = f"takes {len(slots)} array arguments by position, the manifest gives {len(args)}"
-        return "args", f"{counts}: {', '.join(args)}"
-    return None
-
-
-def _missing_problem(signature: inspect.Signature, given: list[str]) -> tuple[str, str] | None:
-    required = (n for n, p in _named(signature).items() if p.default is Parameter.empty)
-    missing = [repr(name) for name in required if name not in given]
-    if not missing:
-        return None
-    remedy = "add it there, or to static:"
-    return "args", f"needs {', '.join(missing)}, which the manifest does not give; {remedy}"
+        yield "args", f"{counts}: {', '.join(args)}"
+    required = (name for name, each in parameters.items() if each.default is Parameter.empty)
+    missing = [repr(name) for name in required if name not in {*args, *kwargs, *statics}]
+    if missing:
+        text = f"needs {', '.join(missing)}, which the manifest does not give; add it there, or to"
+        yield "args", f"{text} static:"
 
 
 def _shown(signature: inspect.Signature) -> str:

@@ -56,9 +56,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     described = describe_arguments(job, jitted.canonical, jitted.names)
     jitted, traced = _trace_over_mesh(jitted)
     described = with_aliases(described, jitted.canonical)
-    own = next(meshes(traced.jaxpr), None)
-    if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
-        return trace(job, symbolic, list(own.devices.flat))
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     result = result_tree(traced, job.call)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
@@ -152,12 +149,6 @@ def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Any]:
             if any(meshes(traced.jaxpr)):
                 return alone, traced
         raise
-
-
-def _is_reordered(own: Mesh, mesh: Mesh) -> bool:
-    """Return whether two meshes have the same devices in another order, which jax refuses."""
-    mine, others = list(own.devices.flat), list(mesh.devices.flat)
-    return mine != others and set(mine) == set(others)
 
 
 def _trace_and_check(jitted: Jitted) -> Any:

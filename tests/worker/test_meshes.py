@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 LINE, GRID = ((4,), ("x",)), ((2, 2), ("data", "model"))
 PLAIN = (
     *("made_at_import", "made_inside", "of_context", "constrained", "old_context"),
-    *("abstract_context", "jitted", "put", "gradient", "backwards"),
+    *("abstract_context", "jitted", "put", "gradient"),
 )
 OWN = "Write the axes of the function's own mesh under mesh:"
 REFUSED = {
@@ -69,7 +69,7 @@ if explicit:
     args = ({"k": put(k, None, axes[-1])}, put(x, axes[0])) if kwargs else (put(x, axes[0]),)
     kwargs = {name: put(value) for name, value in kwargs.items()}
 # jax takes no other mesh inside its context's.
-free = renamed or name == "backwards" or not shape
+free = renamed or not shape
 with contextlib.nullcontext() if free else jax.set_mesh(mesh(range(4))):
     expected = jax.jit(source)(*args, **kwargs)
     for result in found:
@@ -77,7 +77,7 @@ with contextlib.nullcontext() if free else jax.set_mesh(mesh(range(4))):
         for a, b in zip(jax.tree.leaves(result), jax.tree.leaves(expected)):
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
     for a, b in zip(jax.tree.leaves(found[0]), jax.tree.leaves(expected)):
-        assert name == "backwards" or a.sharding.is_equivalent_to(b.sharding, a.ndim)
+        assert a.sharding.is_equivalent_to(b.sharding, a.ndim)
         assert not explicit or jax.typeof(a) == jax.typeof(b)
     if explicit:  # what comes out goes into a function under jit
         jax.block_until_ready(jax.jit(lambda t: jax.tree.map(lambda v: v * 2, t))(found[0]))

@@ -11,7 +11,6 @@ from jax.sharding import PartitionSpec as P
 
 MESH = Mesh(np.array(jax.devices()[:4]), ("x",))
 GRID = Mesh(MESH.devices.reshape(2, 2), ("data", "model"))
-BACKWARDS = Mesh(MESH.devices[::-1], ("x",))
 FIRST = Mesh(MESH.devices[:2], ("x",))
 ROWS = NamedSharding(MESH, P("x"))
 TABLE = jax.device_put(np.arange(32, dtype=np.float32).reshape(8, 4), ROWS)
@@ -78,16 +77,6 @@ def gradient(x):
 def on_a_grid(x):
     y = jax.lax.with_sharding_constraint(x * 2, NamedSharding(GRID, P("data", "model")))
     return y + 1
-
-
-def backwards(x):
-    ranked = shard_map(
-        lambda part: part * jax.lax.axis_index("x"),
-        mesh=BACKWARDS,
-        in_specs=P("x"),
-        out_specs=P("x"),
-    )
-    return ranked(x)
 
 
 def explicit(w, x, *, b):
