@@ -23,25 +23,17 @@ _STDLIB = tuple(
 )
 
 
-class ProjectModules:
-    """The modules below a project's folder, as far as this process has imported them."""
-
-    def __init__(self, root: Path | None) -> None:
-        self._root = None if root is None else os.path.realpath(root)
-
-    def files(self) -> tuple[str, ...]:
-        """Return the path of each module's file, relative to the project's folder."""
-        return tuple(sorted(files_below(self._root))) if self._root else ()
-
-
-def files_below(root: str) -> set[str]:
+def imported_files(root: Path | None) -> tuple[str, ...]:
     """Return the files of imported modules below a folder, relative to it, with slashes.
 
     A process that looks before it forks spares its forks most of the time that this takes.
     """
+    if root is None:
+        return ()
+    folder = os.path.realpath(root)
     files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
-    below = {_below(root, file) for file in files if isinstance(file, str)}
-    return {name for name in below if name is not None}
+    below = {_below(folder, file) for file in files if isinstance(file, str)}
+    return tuple(sorted(name for name in below if name is not None))
 
 
 @cache

@@ -28,7 +28,7 @@ from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.golden_outputs import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.lower import Lowered, lower
-from aotbuild.worker.own_modules import ProjectModules, files_below
+from aotbuild.worker.own_modules import imported_files
 from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
@@ -46,8 +46,7 @@ _ANY = (Exception, SystemExit, KeyboardInterrupt)
 def prepare(hello: Hello) -> None:
     """Do what all jobs of a process would do first, so that its forks need not."""
     compiler(HOST).start()
-    if hello.root is not None:
-        files_below(os.path.realpath(hello.root))
+    imported_files(hello.root)
 
 
 class Session:
@@ -71,7 +70,7 @@ class Session:
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
         self._imports = Imports(dict(hello.config))
-        self._modules = ProjectModules(hello.root)
+        self._root = hello.root
         self._refused: BaseException | None = None
         try:
             _start_jax(hello.config)
@@ -104,7 +103,7 @@ class Session:
 
     def _compile_and_check(self, traced: Traced) -> Iterator[Reply]:
         # Not what golden inputs import, which the store may spare.
-        imported = self._modules.files()
+        imported = imported_files(self._root)
         candidates: list[tuple[Candidate, Compiled]] = []
         for target, hardware in zip(traced.job.targets, traced.job.hardware, strict=True):
             # Before it is lowered, which may end this process.
