@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.cli import Result, invoke
 from support.forks import forked
-from support.projects import MANIFEST, build, write_project
+from support.projects import build, write_project
 
 import aotbuild
 from aotbuild.build.pack import Package
@@ -61,14 +59,6 @@ def grow(cache):
 
 def lose(state, x):
     return {"x": x}
-
-
-def cast(batch):
-    return {"pixels": batch["pixels"].astype(jnp.float32), "n": batch["n"]}
-
-
-def narrow(tree, other):
-    return {"w": tree["w"].astype(jnp.bfloat16)}
 """
 
 GOOD = """
@@ -84,11 +74,7 @@ functions:
     donate: [state]
     feedback: state
     verify: {inputs: "proj.m:given", golden: always}
-  noted: {call: "proj.m:tell", args: [state: {like: "proj.m:init"}, x: "f32[2,3]"]}
   both: {call: "proj.m:both", args: [p: "~f32[2]", m: "i32[2]", x: "f32[2]"], feedback: [p, m]}
-  cast: {call: "proj.m:cast", args: [batch: {pixels: "u8[4]", n: "i32[]"}]}
-  narrow: {call: "proj.m:narrow", args: [tree: {w: "f32[4]"}, other: {w: "bf16[4]"}]}
-  grow: {call: "proj.m:grow", args: [cache: "f32[n]"], dims: {n: [1, 2, 3, 4]}}
 """
 
 BAD = """
@@ -156,15 +142,6 @@ functions:
     for _ in range(3):
         state = library.step(state)
     assert int(state["n"]) == 3
-
-
-def test_each_target_has_both(package: Package) -> None:
-    labels = [
-        str(unit) for unit in package.plan.units if unit.name == "tell" and unit.row[0][1] == 2
-    ]
-    targets = {label.partition(" for ")[2] for label in labels}
-    assert len(labels) == 4
-    assert len(targets) == 2
 
 
 def test_golden_outputs_and_stages_belong_to_each(package: Package) -> None:
@@ -238,34 +215,6 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_refused(failures: dict[str, str], unit: str, message: str) -> None:
     (found,) = [text for name, text in failures.items() if name.startswith(unit)]
     assert found == message
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = GOOD.replace("targets: [cpu, portable]\nkeep: [jaxpr]\n", "")
-    kept = text[: text.index("  noted:")] + text[text.index("  grow:") :]
-    return write_project(tmp_path_factory.mktemp("cli"), kept, m=SOURCE)
-
-
-def run(*args: Any) -> Result:
-    return invoke(*map(str, args))
-
-
-def test_build_and_inspect_list_both(project: Path) -> None:
-    document = json.loads(run("build", project / MANIFEST, "--in-place", "--json").stdout)
-    labels = [unit["label"].partition(" for ")[0] for unit in document["units"]]
-    assert sorted(labels)[-4:] == [
-        "tell(b=2)",
-        "tell(b=2) after feedback",
-        "tell(b=4)",
-        "tell(b=4) after feedback",
-    ]
-    assert all(unit["sha256"] and unit["state"] == "done" for unit in document["units"])
-    lines = run("inspect", project / "proj" / "_aot").stdout.splitlines()
-    assert [line.split("  ")[0] for line in lines if line.startswith("b=2")] == [
-        "b=2",
-        "b=2 after feedback",
-    ]
 
 
 class TestEqualSignatures:

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "to_numpy": ("TracerArrayConversionError", "use jax.numpy"),
     "mask": ("NonConcreteBooleanIndexError", "jax.numpy.where"),
     "count": ("TracerIntegerConversionError", "list it under static:"),
-    "static": ("Non-hashable static arguments", "list it under static:, with its values."),
+    "static": ("Non-hashable static arguments", UNTRACED),
     "shapes": ("raised while it was traced", "in use", "(5,)", UNTRACED),
     "text": ("<class 'str'>", "not a valid JAX type"),
     # --- what an executable cannot carry
