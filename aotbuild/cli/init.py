@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import argument, command, existing_folder, flag
 from aotbuild.cli.output import Output
+from aotbuild.format.files import write_whole
 from aotbuild.report.words import plural
 
 if TYPE_CHECKING:
@@ -32,21 +33,22 @@ def init(output: Output, modules: list[str], root: Path, dry_run: bool) -> None:
     """Write aot.yaml with the jitted functions of each MODULE.
 
     Of a package, all modules are read. Nothing is imported: TODO stands for each spec, dim and
-    static value, and `aotbuild record` fills it from the calls of a program. Files that exist stay
+    static value; `aotbuild record` prints what a program calls. Files that exist stay
     as they are: what they lack is printed.
     """
     from aotbuild.record.init import prepare_project
-    from aotbuild.record.manifest_text import write_changes
 
     found = prepare_project(root, modules)
-    written = [] if dry_run else [path.name for path in write_changes(found.changes)]
+    for path, text in found.files.items() if not dry_run else ():
+        write_whole(path, text.encode())
+    written = [] if dry_run else [path.name for path in found.files]
     output.document.update(_document(found), written=written)
     rows = [(e.name, e.function.call, e.function.jit or "none") for e in found.entries]
     if rows:
         output.table(("function", "call", "jit"), rows)
     texts = [*_left_out(found), *_to_add(found)]
     if dry_run:
-        texts += [f"{change.path.name}:\n\n{change.after}" for change in found.changes[:1]]
+        texts += [f"{path.name}:\n\n{text}" for path, text in [*found.files.items()][:1]]
     for text in texts:
         output.text(f"\n{text}")
     output.text("\n".join(["", *_ending(found, written)]))
@@ -66,7 +68,7 @@ def _left_out(found: Preparation) -> list[str]:
 
 def _to_add(found: Preparation) -> list[str]:
     """Return what the files that exist lack."""
-    new = {change.path.name for change in found.changes}
+    new = {path.name for path in found.files}
     parts = []
     if found.entries and Path(found.manifest).name not in new:
         lines = "\n".join(line for entry in found.entries for line in entry.lines)

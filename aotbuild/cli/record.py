@@ -19,6 +19,7 @@ from aotbuild.cli.command import (
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
+from aotbuild.format.files import write_whole
 from aotbuild.report.words import plural, printable
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _NOTHING = (
         type=Path,
         default=Path("aot.yaml"),
         metavar="MANIFEST",
-        help="The manifest to write or to extend. Default: aot.yaml.",
+        help="The manifest to write; what an existing one lacks is printed. Default: aot.yaml.",
     ),
     argument(
         "--log",
@@ -76,9 +77,8 @@ def record(
 ) -> int | None:
     """Run COMMAND, and watch every call of a jitted function in all of its Python processes.
 
-    Then write what was called into the manifest, and print what was added, what existing entries
-    lack, and what no manifest can name. Entries that are there stay; one with a TODO is written
-    anew. The exit code is that of COMMAND.
+    Then write a manifest of what was called, or print what an existing one lacks, and what no
+    manifest can name. The exit code is that of COMMAND.
     """
     program = program[1:] if program[:1] == ["--"] else program
     if bool(program) == bool(given):
@@ -143,8 +143,7 @@ def _summary(found: CallLog) -> str:
 
 def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_run: bool) -> None:
     """Write what was called into the manifest."""
-    from aotbuild.record.manifest_text import write_changes
-    from aotbuild.record.update import propose
+    from aotbuild.record.proposal import propose
 
     proposal = propose(found, out, package)
     output.document["proposal"] = proposal.to_json()
@@ -154,10 +153,12 @@ def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_ru
         output.text()
         output.text(proposal.text.rstrip("\n"))
         return
-    written = [str(path) for path in write_changes(proposal.changes)]
+    for path, text in proposal.files.items():
+        write_whole(path, text.encode())
+    written = [str(path) for path in proposal.files]
     output.document["written"] = written
     files = ", ".join(map(printable, written))
-    output.text(f"written: {files}" if written else "nothing to change")
+    output.text(f"written: {files}" if written else "nothing was written")
 
 
 def _verdicts(output: Output, found: CallLog, place: str) -> int:

@@ -54,11 +54,6 @@ def find_dims(
     return Dims(names, tuple(order), tuple(rows))
 
 
-def bucket_of(size: int, largest: int) -> int:
-    """Return the size that a call is padded to: a power of two, or the largest that was called."""
-    return min(1 << max(size - 1, 0).bit_length(), largest)
-
-
 def product_of(order: Sequence[str], rows: Collection[Row]) -> dict[str, list[int]] | None:
     """Return the sizes of each dim if the rows are all their combinations, else None."""
     sizes = {name: sorted({row[i] for row in rows}) for i, name in enumerate(order)}

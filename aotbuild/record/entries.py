@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,11 +20,10 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.values import decode, encode, shown
 from aotbuild.record.call_log import CallLog, ObservedCall, ObservedFunction, Tally
-from aotbuild.record.dims import Dims, Row, bucket_of, dims_option, find_dims
+from aotbuild.record.dims import Dims, dims_option, find_dims
 from aotbuild.record.specs import TODO, UNKNOWN, avals_in, todos_in, with_avals
 
-# A dim of more sizes is padded to powers of two.
-_MOST_SIZES = 8
+_MANY_SIZES = 8
 _PARTIAL = "let `call` name a functools.partial that has it"
 
 
@@ -106,115 +104,63 @@ def seen_of(log: CallLog, key: str, call: ObservedCall) -> Seen:
 
 
 def entries_for(function: ObservedFunction, seen: Iterable[Seen]) -> list[Entry]:
-    """Return the entries for calls of a function; a dim of more than 8 sizes is padded."""
+    """Return the entries for calls of a function: one for those of equal options."""
     groups: dict[bytes, list[Seen]] = {}
     for each in seen:
         groups.setdefault(canonical_json(each.options), []).append(each)
-    return [each for group in groups.values() for each in _entries(function, group)]
+    return [_entry(function, group) for group in groups.values()]
 
 
-def _entries(function: ObservedFunction, seen: Sequence[Seen]) -> Iterator[Entry]:
-    """Yield one entry, and one for each signature that is padded: all of an entry have its dims."""
+def _entry(function: ObservedFunction, seen: Sequence[Seen]) -> Entry:
     kinds: dict[bytes, list[Seen]] = {}
     for each in seen:
         kinds.setdefault(canonical_json(each.kind), []).append(each)
-    exact: list[Seen] = []
     signatures: list[dict[str, Any]] = []
-    options = _options(function, seen[0])
+    notes: list[str] = []
     for group in kinds.values():
-        sized = _Sized.of(group)
-        found = _signatures(function, group, sized)
-        if sized.padded:
-            pad = {"pad": dict.fromkeys(sized.padded, 0)}
-            yield _entry(function, group, found, {**pad, **options}, sized.notes)
-        else:
-            exact += group
-            signatures += found
-    if exact:
-        yield _entry(function, exact, signatures, options)
-
-
-def _entry(
-    function: ObservedFunction,
-    seen: Sequence[Seen],
-    signatures: Sequence[dict[str, Any]],
-    options: dict[str, Any],
-    notes: tuple[str, ...] = (),
-) -> Entry:
+        shapes = [tuple(tuple(a.shape for a in avals) for avals in s.avals) for s in group]
+        dims = find_dims(shapes, group[0].names, taken=[*group[0].statics])
+        signatures += _signatures(function, group, dims)
+        notes += _notes(dims)
     specs = [argument.spec for each in seen for argument in each.call.arguments]
     todos = tuple(dict.fromkeys(todo for spec in specs for todo in todos_in(spec)))
-    return Entry(function, tuple(seen), tuple(signatures), options, notes, todos)
+    options = _options(function, seen[0])
+    return Entry(function, tuple(seen), tuple(signatures), options, tuple(notes), todos)
+
+
+def _notes(dims: Dims) -> Iterator[str]:
+    for name, sizes in zip(dims.order, zip(*dims.rows, strict=True), strict=True):
+        if (count := len({*sizes})) > _MANY_SIZES:
+            sizes_text = f"{count} sizes from {min(sizes)} to {max(sizes)}"
+            yield f"{name}: {sizes_text}; fewer compile with `pad:`, which rounds sizes up"
 
 
 # --- signatures -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Sized:
-    """The dims of calls of one kind; `rows` has the sizes of each, or those it is padded to."""
-
-    dims: Dims
-    rows: list[Row]
-    padded: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, seen: Sequence[Seen]) -> _Sized:
-        shapes = [tuple(tuple(a.shape for a in avals) for avals in s.avals) for s in seen]
-        dims = find_dims(shapes, seen[0].names, taken=[*seen[0].statics])
-        largest, notes = {}, []
-        for index, name in enumerate(dims.order):
-            counts: Counter[int] = Counter()
-            for each, row in zip(seen, dims.rows, strict=True):
-                counts[row[index]] += max(1, each.tally.calls)
-            if len(counts) > _MOST_SIZES and not _is_of_keys(seen[0], dims, name):
-                largest[name] = max(counts)
-                often = ", ".join(str(size) for size, _ in counts.most_common(5))
-                notes.append(
-                    f"{name}: {len(counts)} sizes from {min(counts)} to {max(counts)}, most often "
-                    f"{often}; padded to powers of two. The build checks that padding changes no "
-                    "result."
-                )
-        rows = [
-            tuple(
-                bucket_of(size, largest[name]) if name in largest else size
-                for name, size in zip(dims.order, row, strict=True)
-            )
-            for row in dims.rows
-        ]
-        return cls(dims, rows, tuple(largest), tuple(notes))
-
-
-def _is_of_keys(seen: Seen, dims: Dims, name: str) -> bool:
-    """Return whether arrays of typed PRNG keys have a dim: they cannot be padded."""
-    places = [(argument, leaf) for (argument, leaf, _), n in dims.names.items() if n == name]
-    return any(seen.avals[a][leaf].dtype.startswith("key<") for a, leaf in places)
-
-
 def _signatures(
-    function: ObservedFunction, seen: Sequence[Seen], sized: _Sized
+    function: ObservedFunction, seen: Sequence[Seen], dims: Dims
 ) -> list[dict[str, Any]]:
     """Return one signature if sizes and static values are all combined, else one per values."""
     by_values: dict[bytes, list[int]] = {}
     for index, each in enumerate(seen):
         by_values.setdefault(_statics_key(each), []).append(index)
-    sizes = {frozenset(sized.rows[index] for index in places) for places in by_values.values()}
+    sizes = {frozenset(dims.rows[index] for index in places) for places in by_values.values()}
     columns = [{encoded(each.statics[name]) for each in seen} for name in seen[0].statics]
     is_product = len(sizes) == 1 and math.prod(map(len, columns)) == len(by_values)
     groups = [[*range(len(seen))]] if is_product else [*by_values.values()]
-    return [_signature(function, [seen[i] for i in g], sized, g) for g in groups]
+    return [_signature(function, [seen[i] for i in g], dims, g) for g in groups]
 
 
 def _signature(
-    function: ObservedFunction, seen: Sequence[Seen], sized: _Sized, places: Sequence[int]
+    function: ObservedFunction, seen: Sequence[Seen], dims: Dims, places: Sequence[int]
 ) -> dict[str, Any]:
-    dims = sized.dims
     specs = {}
     for index, argument in enumerate(seen[0].call.arguments):
         texts = [*_with_names(seen[0].avals[index], dims.of_argument(index))]
         specs[argument.name] = with_avals(argument.spec, functools.partial(_next_of, texts))
     args, kwargs = _by_position(function, specs, seen[0].statics)
-    rows = {sized.rows[place] for place in places}
+    rows = {dims.rows[place] for place in places}
     static: dict[str, list[Any]] = {name: [] for name in seen[0].statics}
     for name, values in static.items():
         values += {encoded(each.statics[name]): each.statics[name] for each in seen}.values()

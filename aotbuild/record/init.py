@@ -15,8 +15,7 @@ from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
-from aotbuild.record.entry_text import flow
-from aotbuild.record.manifest_text import SCHEMA_LINE, FileChange, read_text, schema_changes
+from aotbuild.record.manifest_text import SCHEMA_LINE, flow, manifest_files, read_text
 from aotbuild.record.source import FoundFunction, Module, Unnamed
 from aotbuild.record.specs import TODO, UNKNOWN
 
@@ -76,7 +75,7 @@ class Preparation:
         known: The names of functions that the manifest has already.
         unnamed: The jits that no manifest can name, each with its file.
         tables: What pyproject.toml needs; empty if the build hook is there already.
-        changes: The files to write.
+        files: The files to write, which are new.
     """
 
     manifest: str
@@ -85,7 +84,7 @@ class Preparation:
     known: tuple[str, ...]
     unnamed: tuple[tuple[str, Unnamed], ...]
     tables: str
-    changes: tuple[FileChange, ...]
+    files: dict[Path, str]
 
 
 def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
@@ -119,20 +118,17 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     calls = _calls(before or "")
     new = [(file, each) for call, (file, each) in found.items() if call not in calls.values()]
     entries = _drafted(new, [*calls])
-    changes = []
+    files: dict[Path, str] = {}
     if before is None:
-        changes.append(FileChange(root / manifest, None, _manifest(package, entries)))
-        changes += schema_changes((root / manifest).parent)
+        files = manifest_files(root / manifest, _manifest(package, entries))
     top = package.partition(".")[0]
     folder = (place.relative_to(root) / top).as_posix()
     name = re.sub("_+", "-", top)
     tables = "" if hook else _TABLES.format(name=name, manifest=manifest, folder=folder)
     if pyproject is None and not (root / "setup.py").is_file():
-        changes.append(FileChange(root / PYPROJECT, None, tables))
+        files[root / PYPROJECT] = tables
     known = tuple(name for name, call in calls.items() if call in found)
-    return Preparation(
-        manifest, package, tuple(entries), known, tuple(unnamed), tables, tuple(changes)
-    )
+    return Preparation(manifest, package, tuple(entries), known, tuple(unnamed), tables, files)
 
 
 def _hook(text: str) -> dict[str, Any]:

@@ -1,171 +1,110 @@
-"""The text of a manifest: a new one, or an existing one with entries added; and its file.
-
-What is there stays as it is written, comments included: lines are inserted, or take the place of an
-entry with a TODO. Positions are those of PyYAML's nodes.
-"""
+"""The text of a new manifest and its entries, as YAML that versions 1.1 and 1.2 read alike."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from aotbuild.errors import ManifestError, ProjectError
-from aotbuild.format.files import read_regular, write_whole
-from aotbuild.manifest import Function, Manifest, parse_manifest
-from aotbuild.manifest.nodes import Problems
-from aotbuild.manifest.reader import read_yaml
+from aotbuild.errors import ProjectError
+from aotbuild.format.files import read_regular
 from aotbuild.manifest.schema import schema_text
 from aotbuild.record.entries import Entry
-from aotbuild.record.entry_text import function_lines
-from aotbuild.record.specs import TODO
+from aotbuild.record.specs import TODO, Unknown
 
 _SCHEMA_FILE = "aotbuild.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={_SCHEMA_FILE}"
-# What an unfinished entry does not keep, as it was observed.
-_OBSERVED = ("call", "args", "kwargs", "dims", "static", "signatures", "pad", "donate", "wrap")
+_WIDTH = 100
+# An aval needs no quotes outside of flow style.
+_AVAL = re.compile(r"~?[a-z][a-z0-9_]*(?:<[a-z]+>)?\[[A-Za-z0-9_,]*\]\Z")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+# What some parser reads as anything but text, in lower case.
+_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "todo"}
 
 
-class CannotEdit(Exception):
-    """A place in a manifest cannot be changed without losing something; the message says what."""
+def flow(value: Any) -> str:
+    """Return a value on one line: a scalar, `[a, b]` or `{a: b}`."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(key)}: {flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, Unknown):
+        return str(value)
+    if isinstance(value, str):
+        is_plain = _PLAIN.match(value) and value.lower() not in _WORDS
+        return value if is_plain else _quoted(value)
+    if isinstance(value, float):
+        return _float(value)
+    return json.dumps(value)
 
 
-class ManifestText:
-    """A manifest as it is written: what it says, and its unfinished entries, which have a TODO.
-
-    ManifestError if the rest of it is not valid.
-    """
-
-    def __init__(self, text: str, filename: str) -> None:
-        self.text, self._filename = text, filename
-        if read_yaml(text, problems := Problems(filename)) is None:
-            problems.raise_any()  # too large, too deep, or not YAML
-        self._root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-        self._functions = _value(self._root, "functions")
-        entries = self._functions.value if isinstance(self._functions, yaml.MappingNode) else []
-        self._entries = {name: each for each in entries if (name := _name(each[0]))}
-        todo = {name: node for name, (_, node) in self._entries.items() if _has_todo(node)}
-        self.unfinished = {
-            name: getattr(_value(node, "call"), "value", "") for name, node in todo.items()
-        }
-        self.model = self._parsed(text, todo)
-
-    @property
-    def functions(self) -> dict[str, Function]:
-        """Its finished entries by name."""
-        return dict(self.model.functions) if self.model else {}
-
-    @property
-    def package(self) -> str:
-        """The import package that it is for."""
-        return str(getattr(_value(self._root, "package"), "value", ""))
-
-    def with_entries(self, added: dict[str, Entry]) -> str:
-        """Return the text with entries added, or in the place of unfinished ones of their name.
-
-        CannotEdit if that would change anything else.
-        """
-        if not isinstance(self._functions, yaml.MappingNode) or self._functions.flow_style:
-            msg = "its functions are not a map in block style"
-            raise CannotEdit(msg)
-        lines = self.text.split("\n")
-        edits: list[tuple[int, int, list[str]]] = []
-        indent = self._functions.start_mark.column
-        for name, entry in added.items():
-            if name in self._entries:
-                key, node = self._entries[name]
-                kept = self._kept(node, entry)
-                new = function_lines(name, entry, indent, kept)
-                edits.append((key.start_mark.line, _last_line(node) + 1, new))
-        end = _last_line(self._functions) + 1
-        fresh = [(name, entry) for name, entry in added.items() if name not in self._entries]
-        made = [line for n, e in fresh for line in ("", *function_lines(n, e, indent))]
-        edits.append((end, end, made))
-        for start, stop, replacement in sorted(edits, key=lambda edit: edit[0], reverse=True):
-            lines[start:stop] = replacement
-        text = "\n".join(lines)
-        self._prove(text, added)
-        return text
-
-    def _kept(self, node: Any, entry: Entry) -> dict[str, Any]:
-        """Return the options of an unfinished entry that a person wrote."""
-        old = yaml.SafeLoader("").construct_document(node) if node.value else {}
-        pairs = old.items() if isinstance(old, dict) else ()
-        return {k: v for k, v in pairs if k not in (*_OBSERVED, *entry.body) and TODO not in str(v)}
-
-    def _parsed(self, text: str, without: Collection[str]) -> Manifest | None:
-        """Return what a text says without some functions; None if there are no others."""
-        root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-        functions = _value(root, "functions")
-        entries = functions.value if isinstance(functions, yaml.MappingNode) else []
-        lines = text.split("\n")
-        for key, node in reversed(entries):
-            if _name(key) in without:
-                # The positions of the others stay those that people see.
-                count = _last_line(node) + 1 - key.start_mark.line
-                lines[key.start_mark.line : key.start_mark.line + count] = [""] * count
-        is_empty = not [key for key, _ in entries if _name(key) not in without]
-        if is_empty and isinstance(root, yaml.MappingNode) and (entries or _is_null(functions)):
-            return None
-        return parse_manifest("\n".join(lines), self._filename)
-
-    def _prove(self, text: str, added: dict[str, Entry]) -> None:
-        """Read a new text: what was not meant to change did not."""
-        todo = {name for name, entry in added.items() if entry.todos}
-        try:
-            new = self._parsed(text, {*(self.unfinished.keys() - added.keys()), *todo})
-        except (ManifestError, yaml.YAMLError) as err:
-            msg = f"the new text would not be valid: {err}"
-            raise CannotEdit(msg) from err
-        found = dict(new.functions) if new else {}
-        for name, function in self.functions.items():
-            if found.get(name) != function:
-                msg = f"{name} would change"
-                raise CannotEdit(msg)
+def _quoted(value: str) -> str:
+    """Return a text in double quotes; YAML allows no control characters and no surrogates in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in text)
 
 
-def new_text(package: str, targets: Iterable[str], entries: dict[str, Entry]) -> str:
+def _float(value: float) -> str:
+    """Return a float that both versions of YAML read as one: with a point and a signed exponent."""
+    text = repr(value)
+    if text in ("inf", "-inf", "nan"):
+        return text.replace("inf", ".inf").replace("nan", ".nan")
+    mantissa, e, exponent = text.partition("e")
+    mantissa += "" if "." in mantissa else ".0"
+    sign = "" if not e or exponent[0] in "+-" else "+"
+    return f"{mantissa}{e}{sign}{exponent}"
+
+
+def _entry_lines(key: Any, value: Any, indent: int, lead: str = "") -> Iterator[str]:
+    """Yield the lines of `key: value`; `lead` is `- ` for an item of a list."""
+    start = f"{' ' * indent}{lead}{flow(key)}:"
+    line = f"{start} {_scalar(value)}"
+    if len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
+        yield line
+        return
+    yield start
+    yield from _inner(value, indent + len(lead) + 2)
+
+
+def _scalar(value: Any) -> str:
+    """Return a value on one line, outside of flow style."""
+    return value if isinstance(value, str) and _AVAL.match(value) else flow(value)
+
+
+def _inner(value: Any, indent: int) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _entry_lines(key, item, indent)
+        return
+    for item in value:
+        line = f"{' ' * indent}- {_scalar(item)}"
+        if len(line) <= _WIDTH or not isinstance(item, dict | list) or not item:
+            yield line
+        else:
+            first, *rest = _inner(item, indent + 2)
+            yield f"{' ' * indent}- {first[indent + 2 :]}"
+            yield from rest
+
+
+def manifest_files(path: Path, text: str) -> dict[Path, str]:
+    """Return the files of a new manifest: it, and its JSON schema unless one is there."""
+    schema = path.parent / _SCHEMA_FILE
+    return {path: text} if schema.exists() else {path: text, schema: schema_text()}
+
+
+def manifest_text(package: str, entries: Mapping[str, Entry]) -> str:
     """Return the text of a new manifest."""
-    lines = [SCHEMA_LINE, "version: 1", f"package: {package}", f"targets: [{', '.join(targets)}]"]
-    lines.append("functions:")
+    lines = [SCHEMA_LINE, "version: 1", f"package: {package}", "functions:"]
     for number, (name, entry) in enumerate(entries.items()):
         lines += [*([""] if number else []), *function_lines(name, entry)]
     return "\n".join(lines) + "\n"
 
 
-# --- the file -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FileChange:
-    """A file and its new text; `before` is the text that it was made from, None for a new file."""
-
-    path: Path
-    before: str | None
-    after: str
-
-    @property
-    def is_change(self) -> bool:
-        """Whether there is anything to write."""
-        return self.before != self.after
-
-
-def schema_changes(folder: Path) -> list[FileChange]:
-    """Return the change that writes the JSON schema into a folder; none if one is there."""
-    path = folder / _SCHEMA_FILE
-    if path.exists():
-        return []
-    return [FileChange(path, None, schema_text())]
-
-
 def read_text(path: Path) -> str | None:
-    """Return the text of a file with its line ends as they are; None if there is no file.
-
-    OSError if it cannot be read; ProjectError if it is not UTF-8.
-    """
+    """Return the text of a file; None if there is none. OSError, or ProjectError if not UTF-8."""
     try:
         return read_regular(path).decode("utf-8")
     except FileNotFoundError:
@@ -174,61 +113,51 @@ def read_text(path: Path) -> str | None:
         raise ProjectError(str(path), f"not UTF-8: {err.reason}", "Save it as UTF-8.") from err
 
 
-def write_changes(changes: Sequence[FileChange]) -> list[Path]:
-    """Write files, each whole; return those that were written.
-
-    ProjectError before any is written if one is not what its change was made from.
-    """
-    wanted = [change for change in changes if change.is_change]
-    for change in wanted:
-        if read_text(change.path) != change.before:
-            problem = "it was changed meanwhile, and nothing was written"
-            raise ProjectError(str(change.path), problem, "Run the command again.")
-    for change in wanted:
-        write_whole(change.path, change.after.encode())
-    return [change.path for change in wanted]
-
-
-# --- nodes ----------------------------------------------------------------------------------------
-
-
-def _value(node: Any, key: str) -> Any:
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    return next((value for name, value in pairs if name.value == key), None)
-
-
-def _name(key: Any) -> str:
-    """Return the name of an entry; nothing for a list or a map, which `parse_manifest` refuses."""
-    return str(key.value) if isinstance(key, yaml.ScalarNode) else ""
-
-
-def _is_null(node: Any) -> bool:
-    return node is None or node.value in ("", "null", "~", [])
-
-
-def _last_line(node: Any) -> int:
-    """Return the last line of a node, without the comments after it."""
-    children = node.value if isinstance(node, yaml.CollectionNode) else ()
-    if children and not node.flow_style:
-        last = children[-1][1] if isinstance(children[-1], tuple) else children[-1]
-        if last.start_mark.index > node.start_mark.index:  # not an alias
-            return _last_line(last)
-    # An empty value ends where it begins; a block scalar on the line after it.
-    end, start = node.end_mark, node.start_mark
-    return int(end.line - 1 if end.column == 0 and end.line > start.line else end.line)
-
-
-def _has_todo(node: Any) -> bool:
-    waiting, seen = [node], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:  # an alias, which may lead back to what it is in
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.ScalarNode):
-            if TODO in node.value and node.style is None:
-                return True
+def function_lines(name: str, entry: Entry) -> list[str]:
+    """Return the lines of an entry, with what it costs above it."""
+    notes = [cost(entry), *entry.notes]
+    notes += [f"{TODO}: {each}; name a tree like it: {{like: module:attr}}" for each in entry.todos]
+    lines = [f"  # {line}" for note in notes for line in textwrap.wrap(note, _WIDTH - 4)]
+    lines.append(f"  {flow(name)}:")
+    body = entry.body
+    signatures = body.pop("signatures", [])
+    for key, value in body.items():
+        if key == "call":
+            lines.append(f"    call: {value}")
         else:
-            pairs = [item if isinstance(item, tuple) else (item,) for item in node.value]
-            waiting += [each for pair in pairs for each in pair]
-    return False
+            lines += _args_lines(value, 4) if key == "args" else _entry_lines(key, value, 4)
+        if key == "call" and signatures:
+            lines.append("    signatures:")
+            for each in signatures:
+                lines += _signature_lines(each, 6)
+    return lines
+
+
+def cost(entry: Entry) -> str:
+    """Return `1,204 calls, 3 signatures, 12.4 s of first calls`."""
+    signatures = counted(len(entry.seen), "signature")
+    seconds = f"{entry.tally.seconds:,.1f} s of first calls"
+    return f"{counted(entry.tally.calls, 'call')}, {signatures}, {seconds}"
+
+
+def counted(number: int, word: str) -> str:
+    """Return `1 call` or `1,204 calls`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _signature_lines(signature: dict[str, Any], indent: int) -> list[str]:
+    """Return the lines of an item of `signatures:`."""
+    lines: list[str] = []
+    for key, value in signature.items():
+        inner = indent + 2
+        lines += _args_lines(value, inner) if key == "args" else _entry_lines(key, value, inner)
+    if not lines:
+        return [f"{' ' * indent}- {{}}"]
+    return [f"{' ' * indent}- {lines[0].lstrip()}", *lines[1:]]
+
+
+def _args_lines(args: Sequence[dict[str, Any]], indent: int) -> Iterator[str]:
+    yield f"{' ' * indent}args:"
+    for argument in args:
+        for name, spec in argument.items():
+            yield from _entry_lines(name, spec, indent + 2, "- ")

@@ -178,9 +178,9 @@ class TestAProgram:
 
     def test_again(self, recorded: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(recorded.folder)
-        assert run("record", "--from", "calls.jsonl").stdout.endswith("\nnothing to change\n")
+        assert run("record", "--from", "calls.jsonl").stdout.endswith("\nnothing was written\n")
         printed = json.loads(run("record", "--from", "calls.jsonl", "--json").stdout)
-        assert printed["proposal"]["changed"] is False
+        assert (printed["proposal"]["new"], printed["proposal"]["functions"]) == (False, [])
 
 
 @pytest.mark.process

@@ -11,8 +11,7 @@ from support.projects import build, write_project
 
 from aotbuild.manifest import load_manifest
 from aotbuild.record.call_log import read_call_log
-from aotbuild.record.manifest_text import write_changes
-from aotbuild.record.update import propose
+from aotbuild.record.proposal import propose
 
 pytestmark = pytest.mark.process
 
@@ -88,7 +87,8 @@ def numbers(project: Path) -> Any:
     """What the program computes while it is recorded."""
     log = project / "calls.jsonl"
     found = fresh(RECORD, str(log), path=project)
-    write_changes(propose(read_call_log(log), project / "aot.yaml").changes)
+    for path, text in propose(read_call_log(log), project / "aot.yaml").files.items():
+        path.write_text(text)
     return found
 
 

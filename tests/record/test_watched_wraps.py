@@ -13,7 +13,7 @@ from flax import nnx
 from support import watched_wraps as functions
 
 from aotbuild.record.call_log import CallLog, ObservedCall, ObservedFunction
-from aotbuild.record.update import propose
+from aotbuild.record.proposal import propose
 
 HERE = "support.watched_wraps"
 X, Y = np.ones((3, 4), np.float32), np.ones((3, 2), np.float32)
@@ -46,7 +46,7 @@ def test_a_train_step_of_equinox(recorded: Record, tmp_path: Path) -> None:
     )
     assert [call.problem, *(each.problem for each in call.arguments)] == [""] * 5
     assert found.tally([key]).calls == 4
-    (entry,) = propose(found, tmp_path / "aot.yaml", "support").added.values()
+    (entry,) = propose(found, tmp_path / "aot.yaml", "support").entries.values()
     assert [*entry.todos] == ["a equinox.nn._mlp.MLP", "a builtins.tuple"] or len(entry.todos) > 1
 
 

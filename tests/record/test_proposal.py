@@ -15,8 +15,7 @@ from aotbuild.manifest import Function, load_manifest
 from aotbuild.manifest.specs import RESERVED
 from aotbuild.record import specs
 from aotbuild.record.call_log import ObservedFunction
-from aotbuild.record.manifest_text import write_changes
-from aotbuild.record.update import propose
+from aotbuild.record.proposal import propose
 
 
 @pytest.fixture
@@ -29,11 +28,13 @@ Written = Callable[[Logged], dict[str, Function]]
 
 @pytest.fixture
 def written(path: Path) -> Written:
-    """Write what a log says into the manifest, and return its functions; again changes nothing."""
+    """Write the manifest of a log, and return its functions; it has all calls of the log."""
 
     def write(logged: Logged) -> dict[str, Function]:
-        write_changes(propose(logged.log, path).changes)
-        assert propose(logged.log, path).text == path.read_text()
+        for file, text in propose(logged.log, path).files.items():
+            file.write_text(text)
+        again = propose(logged.log, path)
+        assert (again.files, again.entries) == ({}, {})
         return dict(load_manifest(path).functions)
 
     return write
@@ -88,21 +89,12 @@ class TestANewManifest:
             {"batch": 8, "x_1": 128},
         ]
 
-    def test_many_sizes_are_padded_to_powers_of_two(self, written: Written, path: Path) -> None:
+    def test_many_sizes_are_noted(self, written: Written, path: Path) -> None:
         logged = Logged()
         for size in range(1, 21):
             logged.call("pkg:f", x=f"f32[{size},4]")
-        written(logged)
-        assert body(path, "f")["dims"] == {"batch": [1, 2, 4, 8, 16, 20]}
-        assert body(path, "f")["pad"] == {"batch": 0}
-        assert "20 sizes from 1 to 20" in path.read_text()
-
-    def test_keys_are_not_padded(self, written: Written, path: Path) -> None:
-        logged = Logged()
-        for size in range(1, 12):
-            logged.call("pkg:f", x=f"key<fry>[{size}]")
-        written(logged)
-        assert "pad" not in body(path, "f")
+        assert written(logged)["f"].count == 20
+        assert "# batch: 20 sizes from 1 to 20; fewer compile with `pad:`" in path.read_text()
 
     def test_options(self, written: Written, path: Path) -> None:
         function = ObservedFunction(
@@ -135,7 +127,7 @@ class TestANewManifest:
         installed = ObservedFunction("lib:g", file="/v/site-packages/lib.py", positional=("x",))
         logged.call(installed, x="f32[4]")
         proposal = propose(logged.log, path)
-        assert [*proposal.added] == ["f"]
+        assert [*proposal.entries] == ["f"]
         assert (
             "left out: a.py:3: pkg:<lambda>: 1 call, 1.0 s of first calls" in [*proposal.lines][1]
         )
@@ -172,69 +164,45 @@ functions:
 
 
 class TestAnExistingManifest:
-    def test_what_it_has_stays(self, path: Path) -> None:
+    def test_what_it_has(self, path: Path) -> None:
         path.write_text(OLD)
         logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[8,4]").call("pkg:g", x="f32[4]")
         proposal = propose(logged.log, path)
-        assert proposal.text == OLD
+        assert (proposal.files, proposal.entries) == ({}, {})
         assert [*proposal.lines] == [
             "score has already: 1 signature",
             "other has already: 1 signature",
         ]
 
-    def test_what_a_finished_entry_lacks_is_shown(self, path: Path) -> None:
+    def test_what_it_lacks_is_shown(self, path: Path) -> None:
         path.write_text(OLD)
-        proposal = propose(Logged().call("pkg:f", w="f32[4,2]", x="f32[3,4]").log, path)
-        assert (proposal.text, [*proposal.added]) == (OLD, [])
-        first, *lines = proposal.lines
-        assert first == "score lacks what was called; add this to its entry by hand:"
-        assert lines[2:] == [
-            "    call: pkg:f",
-            "    args:",
-            "      - w: f32[4,2]",
-            "      - x: f32[3,4]",
-        ]
-
-    def test_a_new_function(self, written: Written, path: Path) -> None:
-        path.write_text(OLD)
-        assert [*written(Logged().call("pkg:h", x="f32[4]"))] == ["score", "other", "h"]
-        assert path.read_text().startswith(OLD.removesuffix("# the end\n"))
-        assert path.read_text().endswith("# the end\n")
+        logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[3,4]").call("pkg:h", x="f32[4]")
+        proposal = propose(logged.log, path)
+        assert (proposal.files, [*proposal.entries]) == ({}, ["score", "h"])
+        assert "aot.yaml stays as it is. Add this to its functions:" in [*proposal.lines][-1]
+        shown = yaml.safe_load(proposal.text)
+        assert shown["score"] == {
+            "call": "pkg:f",
+            "args": [{"w": "f32[4,2]"}, {"x": "f32[3,4]"}],
+        }
 
     def test_a_padded_size_is_there(self, path: Path) -> None:
         path.write_text(OLD.replace("    donate", "    pad: {batch: 0}\n    donate"))
         logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[3,4]")
-        assert not propose(logged.log, path).lacking
+        assert propose(logged.log, path).covered == {"score": 1}
         larger = Logged().call("pkg:f", w="f32[4,2]", x="f32[9,4]")
-        assert [*propose(larger.log, path).lacking] == ["score"]
+        assert [*propose(larger.log, path).entries] == ["score"]
 
     def test_like_is_taken_to_be_what_was_passed(self, path: Path) -> None:
         path.write_text(OLD.replace("- w: f32[4,2]", '- w: {like: "pkg:weights"}'))
         logged = Logged().call("pkg:f", w="TODO a pkg.Net", x="f32[8,4]")
         assert propose(logged.log, path).covered == {"score": 1}
 
-    def test_an_entry_with_a_todo_is_written_anew(self, written: Written, path: Path) -> None:
-        text = OLD.replace("{batch: [1, 8]}", "{batch: TODO}").replace(
-            "donate: [x]", "keep_unused: true"
-        )
-        path.write_text(text.replace("- x: f32[4]", "- x: TODO"))
-        logged = Logged().call("pkg:f", w="f32[4,2]", x="f32[8,4]")
-        proposal = propose(logged.log, path)
-        assert proposal.text.endswith(
-            "  other:\n    call: pkg:g\n    args:\n      - x: TODO\n# the end\n"
-        )
-        found = written(logged.call("pkg:g", x="f32[4]"))
-        assert found["score"].count == 1
-        assert found["score"].keep_unused
-        assert [*found] == ["score", "other"]
-
-    def test_what_cannot_be_edited_is_shown(self, path: Path) -> None:
-        text = "version: 1\npackage: pkg\nfunctions: {g: {call: 'pkg:g', args: [{x: 'f32[4]'}]}}\n"
-        path.write_text(text)
-        with pytest.raises(ProjectError, match="Add this to its functions yourself") as caught:
-            propose(Logged().call("pkg:h", x="f32[4]").log, path)
-        assert "call: pkg:h" in str(caught.value)
-        assert path.read_text() == text
+    def test_one_with_a_todo_is_not_compared(self, path: Path) -> None:
+        path.write_text(OLD.replace("{batch: [1, 8]}", "{batch: TODO}"))
+        proposal = propose(Logged().call("pkg:f", w="f32[4,2]", x="f32[8,4]").log, path)
+        assert [*proposal.entries] == ["f"]
+        assert "aot.yaml has a TODO" in proposal.notes[0]
 
     def test_a_manifest_that_is_not_valid(self, path: Path) -> None:
         path.write_text(OLD.replace("f32[4]", "f33[4]"))

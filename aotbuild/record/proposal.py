@@ -1,0 +1,246 @@
+"""From a call log to a manifest: a new one, or what an existing one lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aotbuild.errors import ManifestError, ProjectError
+from aotbuild.format.canonical import canonical_json
+from aotbuild.manifest import Function, Manifest, parse_manifest
+from aotbuild.record.call_log import CallLog, ObservedFunction, Tally
+from aotbuild.record.covering import covers, has_options
+from aotbuild.record.entries import Entry, Seen, entries_for, seen_of
+from aotbuild.record.init import function_name
+from aotbuild.record.manifest_text import (
+    cost,
+    counted,
+    function_lines,
+    manifest_files,
+    manifest_text,
+    read_text,
+)
+from aotbuild.record.specs import TODO
+
+_SITES = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Calls that no manifest can have: the function, what they cost, and why."""
+
+    function: ObservedFunction
+    tally: Tally
+    reason: str
+
+    def __str__(self) -> str:
+        place = f"{self.function.file}:{self.function.line}: " if self.function.file else ""
+        calls = f"{counted(self.tally.calls, 'call')}, {self.tally.seconds:,.1f} s of first calls"
+        return f"left out: {place}{self.function.call}: {calls}\n  {self.reason}"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The manifest of a call log, and what people are told of it. Nothing is written yet.
+
+    Attributes:
+        manifest: The path of the manifest.
+        is_new: Whether there is no such file; one that is there stays as it is.
+        package: The import package that it is for.
+        entries: The entries of a new manifest, or those that an existing one lacks, by name.
+        covered: The calls that an existing one has already, by name.
+        left_out: What no manifest can have.
+        notes: What else people should know.
+    """
+
+    manifest: Path
+    is_new: bool
+    package: str
+    entries: Mapping[str, Entry]
+    covered: Mapping[str, int]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of a new manifest, or the entries that an existing one lacks."""
+        if self.is_new:
+            return manifest_text(self.package, self.entries)
+        lines = [line for name, e in self.entries.items() for line in function_lines(name, e)]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def files(self) -> dict[Path, str]:
+        """The files to write."""
+        return manifest_files(self.manifest, self.text) if self.is_new else {}
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What people are told."""
+        for name, count in self.covered.items():
+            yield f"{name} has already: {counted(count, 'signature')}"
+        for name, entry in self.entries.items():
+            yield f"{'added' if self.is_new else 'missing'} {name}: {cost(entry)}"
+            yield from (f"  {note}" for note in entry.notes)
+            yield from (f"  {TODO}: {todo}" for todo in entry.todos)
+        yield from map(str, self.left_out)
+        yield from self.notes
+        if self.entries and not self.is_new:
+            yield f"\n{self.manifest} stays as it is. Add this to its functions:\n\n{self.text}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the proposal as plain data."""
+        return {
+            "manifest": str(self.manifest),
+            "new": self.is_new,
+            "functions": [
+                {
+                    "name": name,
+                    "call": entry.function.call,
+                    "signatures": len(entry.seen),
+                    "calls": entry.tally.calls,
+                    "first_call_seconds": entry.tally.seconds,
+                    "notes": [*entry.notes],
+                    "todos": [*entry.todos],
+                }
+                for name, entry in self.entries.items()
+            ],
+            "left_out": [
+                {
+                    "call": each.function.call,
+                    "file": each.function.file,
+                    "line": each.function.line,
+                    "reason": each.reason,
+                    "calls": each.tally.calls,
+                    "first_call_seconds": each.tally.seconds,
+                }
+                for each in self.left_out
+            ],
+            "text": self.text,
+        }
+
+
+def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
+    """Return the manifest that has all calls of a log that a manifest can have.
+
+    `package` is that of a new manifest, guessed if it is empty.
+
+    Raises:
+        ProjectError: There is nothing for a manifest.
+        ManifestError: The existing one is not valid, and not only unfinished.
+        OSError: It cannot be read.
+    """
+    before = read_text(manifest)
+    existing, notes = _existing(before, str(manifest)) if before else (None, [])
+    package = (existing.package if existing else package) or _package(log, manifest.parent)
+    draft = _Draft(dict(existing.functions) if existing else {}, package)
+    for functions in _same(log):
+        draft.add(log, functions)
+    if before is None and not draft.entries:
+        found = "".join(f"\n  {line}" for e in draft.left_out for line in str(e).split("\n"))
+        problem = f"no manifest can have what was recorded{found}"
+        remedy = "Record a program that calls jitted functions of your package."
+        raise ProjectError(str(manifest), problem, remedy)
+    platforms = {call.platform for call in log.calls.values()} - {"", "cpu"}
+    notes += [f"it ran on {name}; add it to targets:" for name in sorted(platforms)]
+    left_out = tuple(draft.left_out)
+    return Proposal(
+        manifest, before is None, package, draft.entries, draft.covered, left_out, tuple(notes)
+    )
+
+
+def _existing(text: str, filename: str) -> tuple[Manifest | None, list[str]]:
+    """Return an existing manifest; None for one with a TODO, which cannot be compared."""
+    try:
+        return parse_manifest(text, filename), []
+    except ManifestError:
+        if TODO not in text:
+            raise
+        return None, [f"{filename} has a {TODO}: what it has already is not left out"]
+
+
+@dataclass
+class _Draft:
+    """Collects what a manifest gets that has some functions."""
+
+    functions: dict[str, Function]
+    package: str
+    entries: dict[str, Entry] = field(default_factory=dict)
+    covered: dict[str, int] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def add(self, log: CallLog, functions: list[ObservedFunction]) -> None:
+        """Add the calls of a function, which several versions of its source may have made."""
+        function = functions[-1]
+        seen = _seen(log, functions)
+        if reason := function.problem or _library(function, self.package):
+            self.left_out.append(LeftOut(function, _sum(seen), reason))
+            return
+        for reason in dict.fromkeys(each.problem for each in seen if each.problem):
+            some = [each for each in seen if each.problem == reason]
+            self.left_out.append(LeftOut(function, _sum(some), reason))
+        known = {n: each for n, each in self.functions.items() if each.call == function.call}
+        left = []
+        for each in (each for each in seen if not each.problem):
+            name = next((n for n, entry in known.items() if covers(entry, function, each)), "")
+            if name:
+                self.covered[name] = self.covered.get(name, 0) + 1
+            else:
+                left.append(each)
+        for entry in entries_for(function, left):
+            same = (n for n, e in known.items() if has_options(e, function, entry.seen[0]))
+            name = next((n for n in same if n not in self.entries), "")
+            taken = {*self.entries, *self.functions}
+            self.entries[name or function_name(function.call, taken)] = entry
+
+
+def _seen(log: CallLog, functions: list[ObservedFunction]) -> list[Seen]:
+    """Return each signature once: several platforms may have it."""
+    found: dict[bytes, Seen] = {}
+    for function in functions:
+        for key, call in log.of(function.key).items():
+            each = seen_of(log, key, call)
+            arguments = [[argument.name, argument.spec] for argument in call.arguments]
+            same = canonical_json([each.options, each.problem, arguments, call.statics])
+            if before := found.get(same):
+                each = Seen(each.call, each.statics, each.tally + before.tally, each.problem)
+            found[same] = each
+    return [*found.values()]
+
+
+def _sum(seen: list[Seen]) -> Tally:
+    return sum((each.tally for each in seen), Tally())
+
+
+def _same(log: CallLog) -> list[list[ObservedFunction]]:
+    """Return the functions that one entry can stand for, those whose first calls took longest."""
+    found: dict[bytes, list[ObservedFunction]] = {}
+    for function in log.functions.values():
+        data = {k: v for k, v in function.to_json().items() if k not in ("file", "line")}
+        found.setdefault(canonical_json(data), []).append(function)
+
+    def seconds(group: list[ObservedFunction]) -> float:
+        return log.tally(key for each in group for key in log.of(each.key)).seconds
+
+    return sorted(found.values(), key=seconds, reverse=True)
+
+
+def _library(function: ObservedFunction, package: str) -> str:
+    """Return why a function of an installed package is left out; empty for one's own."""
+    if _SITES.isdisjoint(Path(function.file).parts) or function.package == package.split(".")[0]:
+        return ""
+    return (
+        f"it is in {function.package}: call what leads to it inside a jitted function of your "
+        "package"
+    )
+
+
+def _package(log: CallLog, folder: Path) -> str:
+    """Return the package whose functions were called: one of the project, if there is any."""
+    named = [each for each in log.functions.values() if not each.problem]
+    own = [each for each in named if _SITES.isdisjoint(Path(each.file).parts)]
+    tops = [*dict.fromkeys(each.package for each in (*own, *named))]
+    here = [t for t in tops if any((folder / p / t / "__init__.py").is_file() for p in ("", "src"))]
+    return next(iter([*here, *tops]), "package")
