@@ -9,6 +9,7 @@ from typing import Any
 
 from aotbuild.errors import ManifestError, ProjectError
 from aotbuild.format.canonical import canonical_json
+from aotbuild.format.target import HOST
 from aotbuild.manifest import Function, Manifest, parse_manifest
 from aotbuild.record.call_log import CallLog, ObservedFunction, Tally
 from aotbuild.record.covering import covers, has_options
@@ -143,7 +144,7 @@ def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
         problem = f"no manifest can have what was recorded{found}"
         remedy = "Record a program that calls jitted functions of your package."
         raise ProjectError(str(manifest), problem, remedy)
-    platforms = {call.platform for call in log.calls.values()} - {"", "cpu"}
+    platforms = {call.platform for call in log.calls.values()} - {"", HOST}
     notes += [f"it ran on {name}; add it to targets:" for name in sorted(platforms)]
     left_out = tuple(draft.left_out)
     return Proposal(
