@@ -10,7 +10,6 @@ from aotbuild.build.events import UnitDone
 from aotbuild.build.plan import Plan
 from aotbuild.errors import UnitFailure
 from aotbuild.format.about import About, join_abouts
-from aotbuild.format.layout import HEADER_KEY
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.sources import SourceDigests
@@ -53,14 +52,12 @@ def assemble(plan: Plan, results: Iterable[UnitDone], sources: SourceDigests) ->
     gone = {id(result.unit) for result in failed}
     done = tuple(result for result in everything if id(result.unit) not in gone)
     functions = join_functions(r.function for r in done if r.function)
-    is_kept = any(result.record.stages for result in done if result.record)
     header = {
         "aotbuild": environment.aotbuild,
         "fallback": manifest.fallback,
         "jax": ", ".join(dict.fromkeys(each.jax for each in environment.toolchains)),
         "jaxlib": ", ".join(dict.fromkeys(each.jaxlib for each in environment.toolchains)),
         "package": manifest.package,
-        **({HEADER_KEY: manifest.keep.where} if is_kept else {}),
         **sources.to_header(),
     }
     return Assembled(header, tuple(functions), done, tuple(failed))

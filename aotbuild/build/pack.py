@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from aotbuild.build.assemble import Assembled, assemble
 from aotbuild.build.events import Listener, UnitDone, ignore
@@ -23,20 +20,9 @@ from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, SourcesEdited
 from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, write_index
-from aotbuild.format.layout import (
-    BESIDE,
-    BLOBS,
-    HEADER_KEY,
-    packaged_blobs,
-    stages_path,
-)
+from aotbuild.format.layout import BLOBS
 from aotbuild.format.record import Record
 from aotbuild.store.build_store import BuildStore, Counts, open_store
-
-# For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-_UNIX = 3
-_MODE = 0o644
 
 
 @dataclass(frozen=True)
@@ -73,15 +59,13 @@ class Package:
     """A finished `_aot` folder, and notes for whoever builds it.
 
     `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
-    theirs. `stages` is the file of kept stages beside the folder, if the manifest asks for one.
-    `store` says what the store was good for, and `origins` where the units came from.
+    theirs. `store` says what the store was good for, and `origins` where the units came from.
     """
 
     folder: Path
     plan: Plan
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
-    stages: Path | None = None
     store: Counts = field(default_factory=Counts)
     origins: Origins = field(default_factory=Origins)
 
@@ -112,9 +96,9 @@ def build_package(
     edited while it was compiled.
 
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
-    `folder` until everything succeeded. The file of kept stages beside it is of this build, or
-    removed. `jobs` and `executor` are those of `run_units`. At last, what was made is
-    written back to what is behind the folder of the store, even if some units failed.
+    `folder` until everything succeeded. `jobs` and `executor` are those of `run_units`. At last,
+    what was made is written back to what is behind the folder of the store, even if some units
+    failed.
     """
     build_store = open_store(os.environ)
     try:
@@ -164,14 +148,14 @@ def _packed(
             raise BuildError(made.failures, made.total)
         if edited := inputs.edited(files):
             raise SourcesEdited(edited)
-        kept = finish(staging, folder, made)
+        finish(staging, folder, made)
         done, notes = made.done, _notes(made.done)
-        may_be_kept = not kept and _may_be_kept(plan, done, notes, _secrets(plan, sources))
+        may_be_kept = _may_be_kept(plan, done, notes, _secrets(plan, sources))
         # Not if a file was edited meanwhile.
         if key and may_be_kept and inputs.key(inputs.files_now()) == key:
             keep(build_store.store, key, folder, made.records, traced.stored, notes)
         packed = replace(plan, units=tuple(each.unit for each in done))
-        return Package(folder, packed, made.records, notes, kept, origins=Origins.of(done))
+        return Package(folder, packed, made.records, notes, origins=Origins.of(done))
 
 
 def _may_be_kept(
@@ -197,7 +181,7 @@ def _recalled(
     kept = recall(build_store.store, key, staging)
     if kept is None:
         return None
-    put_into_place(staging, folder, temporary / "stages")
+    put_into_place(staging, folder)
     records = tuple(kept.records())
     origins = Origins(stored=len(records), recalled=True)
     return Package(folder, plan, records, kept.notes, origins=origins)
@@ -212,19 +196,11 @@ def new_package(temporary: Path) -> Path:
     return staging
 
 
-def finish(staging: Path, folder: Path, made: Assembled) -> Path | None:
-    """Write the index beside the blobs in `staging`, and move it all to `folder`.
-
-    Returns the file of kept stages, if there is one.
-    """
-    records, stages = made.records, staging.parent / "stages"
-    is_beside = made.header.get(HEADER_KEY) == BESIDE
-    if is_beside:
-        write_stages(stages, staging, records)
-    _drop_unused_blobs(staging, records, made.header)
+def finish(staging: Path, folder: Path, made: Assembled) -> None:
+    """Write the index beside the blobs in `staging`, and move it all to `folder`."""
+    _drop_unused_blobs(staging, made.records)
     write_whole(staging / INDEX_NAME, write_index(made.header, made.functions, made.records))
-    put_into_place(staging, folder, stages)
-    return stages_path(folder) if is_beside else None
+    put_into_place(staging, folder)
 
 
 def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
@@ -241,21 +217,8 @@ def _notes(done: Sequence[UnitDone]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _drop_unused_blobs(folder: Path, records: Iterable[Record], header: dict[str, Any]) -> None:
-    wanted = {blob.path for record in records for blob in packaged_blobs(record, header)}
+def _drop_unused_blobs(folder: Path, records: Iterable[Record]) -> None:
+    wanted = {blob.path for record in records for blob in record.blobs()}
     for path in (folder / BLOBS).iterdir():
         if f"{BLOBS}/{path.name}" not in wanted:
             path.unlink()
-
-
-def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
-    """Write the kept stages of records, whose blobs are below `folder`, to a zip file."""
-    names = {blob.path for record in records for _, blob in record.stages}
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name in sorted(names):
-            member = zipfile.ZipInfo(name, _EPOCH)
-            member.compress_type = zipfile.ZIP_DEFLATED
-            member.create_system, member.external_attr = _UNIX, _MODE << 16
-            archive.writestr(member, (folder / name).read_bytes(), compresslevel=9)
-    write_whole(path, data.getvalue())

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from aotbuild.format.files import make_folders, sync_folder
-from aotbuild.format.layout import stages_path
 from aotbuild.format.renames import How, renamed
 from aotbuild.format.temporary import temporary_folder
 
@@ -46,21 +45,13 @@ def workplace(folder: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
-def put_into_place(staging: Path, folder: Path, stages: Path) -> None:
-    """Move a finished folder to its place, and its file of kept stages, if it exists, beside it.
-
-    The folder comes last: the file belongs to it alone, while an older folder does without it.
-    """
-    has_stages = stages.exists()
-    if has_stages:
-        stages.replace(stages_path(folder))
+def put_into_place(staging: Path, folder: Path) -> None:
+    """Move a finished folder to its place, instead of what is there."""
     if not _moved(staging, folder) and not _exchange(staging, folder):
         replaced = staging.parent / _REPLACED / folder.name
         replaced.parent.mkdir()
         _move_away(folder, replaced)
         staging.rename(folder)
-    if not has_stages:
-        stages_path(folder).unlink(missing_ok=True)
     sync_folder(folder.parent)
 
 

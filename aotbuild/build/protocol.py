@@ -127,7 +127,7 @@ class Hello(Message):
 
     `blobs` is the folder for what it makes; `store` is the front of the store, if there is one.
     `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
-    its modules are to be reported. `keep` names the stages to keep. No byte of a package may
+    its modules are to be reported. No byte of a package may
     contain one of `secret_paths`. Each record's provenance begins with `provenance`. `config` holds
     settings of jax.
     """
@@ -139,7 +139,6 @@ class Hello(Message):
     store: Path | None = None
     behind: bool = False
     root: Path | None = None
-    keep: tuple[str, ...] = ()
     secret_paths: tuple[str, ...] = ()
     provenance: dict[str, str] = {}
     config: tuple[tuple[str, Any], ...] = ()

@@ -279,7 +279,6 @@ def _hello(plan: Plan, sources: SourceTree, blobs: Path, build_store: BuildStore
         store=build_store.front,
         behind=bool(build_store.behind),
         root=sources.root,
-        keep=plan.manifest.keep.stages,
         secret_paths=(str(sources.root), sys.prefix),
         provenance={
             "aotbuild": environment.aotbuild,

@@ -13,7 +13,6 @@ from aotbuild.build.run_units import LOCAL, run_units
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError, UnitFailure
 from aotbuild.manifest import Function, Manifest
-from aotbuild.manifest.model import Keep
 from aotbuild.platforms.building import LocalDevices, Measured, Tuner
 from aotbuild.toolchains.toolchain import Environment
 
@@ -53,7 +52,6 @@ def plan_tuning(
             "targets": (local.request,),
             "toolchains": (),
             "functions": {name: _without_golden(f) for name, f in fitting.items()},
-            "keep": Keep(stages=()),
         }
     )
     plan = make_plan(here, environment)

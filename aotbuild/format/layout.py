@@ -1,4 +1,4 @@
-"""The layout of a package on disk: kept stages, and the parts of a split package."""
+"""The layout of a package on disk, and of the parts of a split package."""
 
 from __future__ import annotations
 
@@ -6,25 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from aotbuild.format.index import COMPANIONS, Index
-from aotbuild.format.record import Blob, Record
+from aotbuild.format.record import Record
 from aotbuild.format.signature import Outline
 from aotbuild.format.values import cut
 
-# Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
-# serialized `jax.export.Exported`.)
-KINDS = {"jaxpr": "jaxpr", "stablehlo": "mlir", "hlo": "hlo", "cost": "json", "memory": "json"}
-STAGES = tuple(KINDS)
-
-# The key in the index's header, present only if stages were kept, and its values.
-HEADER_KEY = "stages"
-BESIDE = "beside"
-WHEEL = "wheel"
-
-_SUFFIX = ".stages.zip"
 # The folder of the blobs, below `_aot`.
 BLOBS = "blobs"
 
@@ -32,22 +20,6 @@ BLOBS = "blobs"
 # counts in powers of two, the note comes a little early.
 # https://docs.pypi.org/project-management/storage-limits
 PYPI_LIMIT = 100_000_000
-
-
-def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...]:
-    """Return every blob of a record in the package, including kept stages that are packaged."""
-    kept = record.stages if header.get(HEADER_KEY) == WHEEL else ()
-    return (*record.blobs(), *(blob for _, blob in kept))
-
-
-def stages_path(place: Path) -> Path:
-    """Return the path of the file of kept stages beside a wheel or an `_aot` folder.
-
-    Raises ValueError for `.`, which has no name.
-    """
-    if place.suffix == ".whl":
-        return place.with_suffix(_SUFFIX)
-    return place.with_name(place.name + _SUFFIX)
 
 
 # Keys of the index's header: all parts have the first, a base the second, a companion the third.

@@ -181,9 +181,7 @@ class Golden:
 class Record:
     """One executable: its function and signature, its requirements, its call, and its blob.
 
-    `provenance["label"]` is the signature as the manifest writes it, with its dims. `stages` are
-    the kept stages of the compilation, by name (`jaxpr`, `stablehlo`, `hlo`, `cost`, `memory`); the
-    index's header says where the bytes are: in the package, or beside it.
+    `provenance["label"]` is the signature as the manifest writes it, with its dims.
     """
 
     function: str
@@ -195,14 +193,13 @@ class Record:
     analysis: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     golden: Golden | None = None
-    stages: tuple[tuple[str, Blob], ...] = ()
 
     def needed_blobs(self) -> tuple[Blob, ...]:
         """Return the blobs that a call reads: the executable, then its constants."""
         return (self.blob, *(constant.blob for constant in self.calling.constants))
 
     def blobs(self) -> tuple[Blob, ...]:
-        """Return every blob of this record in the package, except kept stages."""
+        """Return every blob of this record."""
         golden = self.golden
         inputs = [blob for _, blob in golden.inputs] if golden else []
         outputs = [golden.outputs] if golden else []

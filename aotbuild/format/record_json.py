@@ -44,7 +44,6 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "analysis": record.analysis,
         "provenance": record.provenance,
         "golden": golden_to_json(record.golden),
-        "stages": {name: blob_to_json(blob) for name, blob in record.stages},
     }
 
 
@@ -66,9 +65,6 @@ def record_from_json(data: Any) -> Record:
             analysis=mapping(data["analysis"]),
             provenance=mapping(data["provenance"]),
             golden=golden_from_json(data["golden"]),
-            stages=tuple(
-                (text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
-            ),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as err:
         msg = f"not a record: {type(err).__name__}: {err}"

@@ -65,7 +65,7 @@ class Signature:
 Outline = tuple[str, list[str], bytes]
 
 # A record's object is canonical JSON: keys are sorted, quotes inside strings are escaped.
-_BEGIN, _MIDDLE, _END = b'"signature":{"leaves":[', b'],"statics":', b'},"stages":{'
+_BEGIN, _MIDDLE, _END = b'"signature":{"leaves":[', b'],"statics":', b'},"target":"'
 # Bytes of one read: the objects of a function are adjacent.
 _BLOCK = 1 << 18
 

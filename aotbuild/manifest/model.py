@@ -99,10 +99,6 @@ class Toolchain(Model):
     )
 
 
-def _keep_map(value: object) -> object:
-    return {"stages": value} if isinstance(value, list) else value
-
-
 def _not_empty(value: tuple[Request, ...]) -> tuple[Request, ...]:
     if not value:
         refuse("expected at least one entry, found an empty list")
@@ -114,23 +110,6 @@ def _version_one(value: int) -> int:
         remedy = "upgrade aotbuild, or write version: 1"
         refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
     return value
-
-
-Stages: TypeAlias = Annotated[
-    Many[Literal["jaxpr", "stablehlo", "hlo", "cost", "memory"]],
-    AfterValidator(lambda stages: tuple(dict.fromkeys(stages))),
-]
-
-
-class Keep(Model):
-    """Which stages of each compilation are kept for people to look at, and where."""
-
-    stages: Stages = Field(
-        default=("jaxpr", "stablehlo", "hlo", "cost", "memory"), description="What is kept"
-    )
-    where: Literal["beside", "wheel"] = Field(
-        default="beside", description="In a file beside the wheel, or in the wheel"
-    )
 
 
 @dataclass(frozen=True)
@@ -168,9 +147,6 @@ class Manifest(Model):
     )
     toolchains: Many[Toolchain] = Field(
         default=(), description="What compiles; default: the jax of the build environment"
-    )
-    keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
-        default=Keep(stages=()), description="Stages of each compilation to keep; default: none"
     )
     functions: Annotated[dict[str, Function], Field(min_length=1)] = Field(
         description="Name to function; the name is an attribute of the Library"

@@ -6,7 +6,6 @@ from typing import Any
 
 from aotbuild.format.about import About
 from aotbuild.format.index import FORMAT, SOURCES
-from aotbuild.format.layout import HEADER_KEY, STAGES
 from aotbuild.format.padding import Padding
 from aotbuild.format.portable import window_of
 from aotbuild.format.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
@@ -44,7 +43,6 @@ def package_document(facts: PackageFacts) -> dict[str, Any]:
     names = constant_names(facts)
     return {
         **place_document(facts),
-        "stages": _stages(facts),
         "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
@@ -222,7 +220,7 @@ def _arguments(signature: SignatureFacts) -> list[dict[str, Any]]:
 
 
 def _executable(record: Record) -> dict[str, Any]:
-    requires, kept = record.requires, dict(record.stages)
+    requires = record.requires
     window = window_of([record])
     return {
         "target": str(record.target),
@@ -239,14 +237,7 @@ def _executable(record: Record) -> dict[str, Any]:
         "constants": [_constant(constant) for constant in record.calling.constants],
         "golden": _golden(record.golden),
         "provenance": plain(record.provenance),
-        "stages": {name: _blob(kept[name]) for name in STAGES if name in kept},
     }
-
-
-def _stages(facts: PackageFacts) -> dict[str, Any] | None:
-    if HEADER_KEY not in facts.header:
-        return None
-    return {"where": plain(facts.header[HEADER_KEY]), "names": facts.stages}
 
 
 def _blob(blob: Blob) -> dict[str, Any]:

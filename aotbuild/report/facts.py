@@ -15,7 +15,6 @@ from typing import Any
 from aotbuild.errors import InvalidIndex, UnknownFunction
 from aotbuild.format.about import About, argument_names, result_names
 from aotbuild.format.index import INDEX_NAME, Index
-from aotbuild.format.layout import STAGES, packaged_blobs
 from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
@@ -132,15 +131,8 @@ class PackageFacts:
 
     @property
     def blobs(self) -> dict[str, Blob]:
-        """Every blob in the package once, by its path below `_aot/`; kept stages too."""
-        every = (packaged_blobs(record, self.header) for record in self.records)
-        return {blob.path: blob for blobs in every for blob in blobs}
-
-    @property
-    def stages(self) -> list[str]:
-        """The stages kept of any executable, in the order of a compilation."""
-        kept = {name for record in self.records for name, _ in record.stages}
-        return [name for name in STAGES if name in kept]
+        """Every blob in the package once, by its path below `_aot/`."""
+        return {blob.path: blob for record in self.records for blob in record.blobs()}
 
     @property
     def signature_count(self) -> int:
@@ -285,7 +277,7 @@ def total_size(facts: PackageFacts) -> int:
 
 def stored_twice(facts: PackageFacts) -> int:
     """Return the bytes that sharing equal blobs saves."""
-    every = [b for record in facts.records for b in packaged_blobs(record, facts.header)]
+    every = [blob for record in facts.records for blob in record.blobs()]
     stored = {blob.path: blob for blob in every}
     return sum(blob.size for blob in every) - sum(blob.size for blob in stored.values())
 

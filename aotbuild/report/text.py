@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from aotbuild.format.index import COMPANIONS
-from aotbuild.format.layout import HEADER_KEY, PART
+from aotbuild.format.layout import PART
 from aotbuild.format.record import Record
 from aotbuild.report.document import call_text, needs, pad_text
 from aotbuild.report.facts import (
@@ -63,7 +63,6 @@ def title_lines(facts: PackageFacts, today: date) -> list[str]:
         f"  built by  {built or '-'}",
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
-        *([f"  stages    {_stages(facts)}"] if HEADER_KEY in header else []),
         *_window_lines(facts, today),
         *_parts(header),
     ]
@@ -97,11 +96,6 @@ def _parts(header: Mapping[str, Any]) -> Iterator[str]:
 def _golden_count(facts: PackageFacts) -> str:
     having = sum(record.golden is not None for record in facts.records)
     return f"{having} of {plural(len(facts.records), 'executable')}"
-
-
-def _stages(facts: PackageFacts) -> str:
-    """Return the kept stages and where they are, as `jaxpr, hlo (wheel)`."""
-    return shown(f"{', '.join(facts.stages) or 'none'} ({facts.header[HEADER_KEY]})")
 
 
 def function_line(facts: FunctionFacts) -> str:

@@ -7,7 +7,6 @@ out. An input that decides bytes must be in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.format.canonical import canonical_json, sha256_hex
@@ -18,14 +17,6 @@ from aotbuild.format.target import HOST
 _DECISIVE = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options", "config")
 # What decides the numbers that a function returns on this CPU, beside its module and arguments.
 _VERSIONS = ("aotbuild", "jax", "jaxlib", "xla_flags")
-
-
-@dataclass(frozen=True)
-class ExecutableKeys:
-    """The keys of an executable, and of the stages that only its compilation shows."""
-
-    executable: str
-    stages: str
 
 
 def key_of(inputs: Mapping[str, Any]) -> str:
@@ -43,15 +34,15 @@ def blob_key(sha256: str) -> str:
     return key_of({"entry": "blob", "sha256": sha256})
 
 
-def executable_keys(
+def executable_key(
     *,
     target: str,
     hardware: Mapping[str, Any],
     machine: Any,
     thunk_rewrite: Any,
     provenance: Mapping[str, Any],
-) -> ExecutableKeys:
-    """Return the keys of a compilation.
+) -> str:
+    """Return the key of an executable.
 
     `machine` is what the compiler reads of the machine it runs on, `thunk_rewrite` what
     `worker.thunk_rewrite.rewrite.identity` returns.
@@ -64,7 +55,7 @@ def executable_keys(
         "lean": thunk_rewrite,
         **{name: provenance[name] for name in _DECISIVE},
     }
-    return ExecutableKeys(key_of(inputs), key_of({**inputs, "entry": "stages"}))
+    return key_of(inputs)
 
 
 def golden_key(

@@ -19,7 +19,6 @@ from aotbuild.verify.contents import (
     CHECKS,
     Contents,
     check_contents,
-    check_stages,
     files_of_folder,
     files_of_wheel,
 )
@@ -83,7 +82,7 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     """
     examined = examine(place)
     contents, path = examined.contents, examined.path
-    about = [*check_stages(Path(path), contents), *_sources(examined), *_window(contents)]
+    about = [*_sources(examined), *_window(contents)]
     for outcome in (*examined.outcomes, *about):
         done(outcome)
     loads = _load(examined, options, done)

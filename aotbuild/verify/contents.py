@@ -1,27 +1,24 @@
-"""The files of an `_aot` folder: index, blobs and kept stages are intact, complete and all."""
+"""The files of an `_aot` folder: index and blobs are intact, complete and all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from aotbuild.errors import AotbuildError, DamagedBlob
+from aotbuild.errors import AotbuildError
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.format.layout import BESIDE, HEADER_KEY, companions_of, packaged_blobs
+from aotbuild.format.layout import companions_of
 from aotbuild.format.record import Blob, Record
 from aotbuild.runtime.source import Source, index_place, read_blob, read_index
-from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
 T = TypeVar("T")
 
 CHECKS = ("index", "blobs", "files")
-_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -58,32 +55,13 @@ def check_contents(source: Source, names: Iterable[str]) -> Contents:
         return Contents((concluded("index", source.place, [str(err)]), *rest))
     problems: list[str] = []
     records = _read_all(index, problems)
-    blobs = {b.path: b for r in records for b in packaged_blobs(r, index.header)}
+    blobs = {b.path: b for r in records for b in r.blobs()}
     outcomes = (
         concluded("index", index.place, problems),
         concluded("blobs", source.place, _blob_problems(partial(read_blob, source), blobs)),
         concluded("files", source.place, _strays(names, blobs)),
     )
     return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
-
-
-def check_stages(path: Path, contents: Contents) -> list[Outcome]:
-    """Return the outcome of the file of kept stages beside a wheel or folder, if it has one."""
-    if contents.header.get(HEADER_KEY) != BESIDE:
-        return []
-    file = beside(path)
-    blobs = {blob.path: blob for record in contents.records for _, blob in record.stages}
-    try:
-        with closing(StagesFile(file)) as source:
-            problems = list(_blob_problems(partial(read_stage, source), blobs))
-            names = (name for name in source.names() if name not in blobs)
-            problems += [f"{name!r} belongs to no record" for name in names]
-    except FileNotFoundError:
-        return [not_checked("stages", file.name, f"the file is not there: {file}")]
-    except (DamagedBlob, OSError) as err:
-        problems = [str(err)]
-    shown = [*problems[:_SHOWN], *([REMEDY] if problems else [])]
-    return [concluded("stages", file.name, shown)]
 
 
 def files_of_folder(folder: Path) -> list[str]:

@@ -59,7 +59,7 @@ def merge_folders(folders: Sequence[Path], out: Path, fallback: str | None = Non
         staging = new_package(temporary)
         for name, data in joined.files():
             (staging / name).write_bytes(data)
-        put_into_place(staging, out, temporary / "stages")
+        put_into_place(staging, out)
     return joined
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from aotbuild.format.files import move_whole, naming
 from aotbuild.format.index import INDEX_NAME, write_index
-from aotbuild.format.layout import packaged_blobs
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.temporary import temporary_folder
@@ -38,9 +37,9 @@ class NewFolder:
             blob.path: source
             for source in reversed(self.sources)
             for record in source.records
-            for blob in packaged_blobs(record, source.header)
+            for blob in record.blobs()
         }
-        wanted = {b.path for record in self.records for b in packaged_blobs(record, self.header)}
+        wanted = {b.path for record in self.records for b in record.blobs()}
         for name in sorted(wanted):
             yield name, holders[name].read(name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from aotbuild.errors import WheelRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import INDEX_NAME
-from aotbuild.format.layout import BESIDE, HEADER_KEY, SPLIT
+from aotbuild.format.layout import SPLIT
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.verify.api import examine
@@ -168,9 +168,6 @@ def _built(path: Path, contents: Contents, read: Callable[[str], bytes]) -> Buil
     if SPLIT in header:
         remedy = "Give the wheel that the build made: merge first, and split what that writes."
         raise WheelRefused(str(path), "it is a part of a wheel that was split", [], remedy)
-    if header.get(HEADER_KEY) == BESIDE:  # the file stays where it is
-        del header[HEADER_KEY]
-        records = tuple(replace(record, stages=()) for record in records)
     for key in ("objects", "rows"):  # of the index as it was written
         header.pop(key, None)
     return Built(str(path), header, tuple(contents.index.functions()), records, read)

@@ -22,24 +22,16 @@ from aotbuild.format.record_json import specs_from_json, specs_to_json
 from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import compiler
 from aotbuild.store.entry import Entry
-from aotbuild.store.keys import ExecutableKeys, executable_keys
+from aotbuild.store.keys import executable_key
 from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.analysis import summary
 from aotbuild.worker.blobs import BlobFolder, store_constants
 from aotbuild.worker.check_shapes import check_shapes
 from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.leaves import to_aval
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.shardings import Spec, specs_of
-from aotbuild.worker.stages import (
-    Stages,
-    Text,
-    compiled_entry,
-    compiled_texts,
-    lowered_texts,
-    stored_texts,
-    summary,
-)
 from aotbuild.worker.thunk_rewrite.canonical import canonical
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate, identity, rewrite
 from aotbuild.worker.traced import Traced
@@ -68,7 +60,6 @@ class NativeCompiler:
     blobs: BlobFolder
     calls: CustomCalls
     store: Store
-    stages: Stages
 
     def compile(self, lowered: Lowered, provenance: dict[str, Any]) -> Made:
         """Make an executable; its bytes and constants are written to `blobs`."""
@@ -79,9 +70,7 @@ class NativeCompiler:
             "stablehlo": lowered.digest,
             **there.provenance(hardware),
         }
-        # Before compiling, which may change the module.
-        kept = self.stages.keep(lowered_texts(lowered.traced, lowered.stage))
-        keys = executable_keys(
+        key = executable_key(
             target=str(target),
             hardware=hardware.to_json(),
             machine=there.deciding_facts(hardware),
@@ -91,43 +80,23 @@ class NativeCompiler:
             provenance=provenance,
         )
         store = self.store if there.is_stored(hardware) else Store(None)
-        found = self._stored(store, keys, target)
-        entry, texts, plain = (*found, None) if found else self._compiled(store, keys, lowered)
-        blob = self.blobs.add("pjrt", entry.data, keys.executable if store.root else None)
-        record = self._record(lowered, entry, blob, provenance, (*kept, *self.stages.keep(texts)))
-        candidate = plain and Candidate(lowered, plain, entry, store, keys.executable)
+        found = store.parsed(key, partial(_with_facts, target))
+        entry, plain = (found, None) if found else self._compiled(store, key, lowered)
+        blob = self.blobs.add("pjrt", entry.data, key if store.root else None)
+        record = self._record(lowered, entry, blob, provenance)
+        candidate = plain and Candidate(lowered, plain, entry, store, key)
         return Made(record, candidate or None, stored=found is not None)
 
-    def _stored(
-        self, store: Store, keys: ExecutableKeys, target: Target
-    ) -> tuple[Entry, dict[str, Text]] | None:
-        """Return an executable and, if they are kept, the stages that only compiling shows."""
-        entry = store.parsed(keys.executable, partial(_with_facts, target))
-        if entry is None:
-            return None
-        if not self.stages.need_compiling:
-            return entry, {}
-        texts = store.parsed(keys.stages, partial(stored_texts, executable=entry))
-        return None if texts is None else (entry, texts)
-
-    def _compiled(
-        self, store: Store, keys: ExecutableKeys, lowered: Lowered
-    ) -> tuple[Entry, dict[str, Text], bytes | None]:
-        """Return what `_stored` does after compiling, for the store too.
+    def _compiled(self, store: Store, key: str, lowered: Lowered) -> tuple[Entry, bytes | None]:
+        """Return the entry of an executable, which the store gets if it is finished.
 
         Then the bytes before it was rewritten, if it is still to be compared with them.
         """
         entry, compiled = self._compile_once(lowered)
-        plain = None
         if entry.facts.get("shrink") == LOADED and _is_compared(lowered):
-            plain = _serialized(compiled, lowered.target)
-        else:
-            store.put(keys.executable, entry)
-        if not self.stages.need_compiling:
-            return entry, {}, plain
-        stages = compiled_entry(compiled, entry)
-        store.put(keys.stages, stages)
-        return entry, compiled_texts(stages), plain
+            return entry, _serialized(compiled, lowered.target)
+        store.put(key, entry)
+        return entry, None
 
     def _compile_once(self, lowered: Lowered) -> tuple[Entry, Any]:
         """Return the entry of an executable, and the `jax.stages.Compiled`."""
@@ -152,7 +121,7 @@ class NativeCompiler:
         return Entry(facts, data), compiled
 
     def _record(
-        self, lowered: Lowered, entry: Entry, blob: Blob, provenance: dict[str, Any], stages: Any
+        self, lowered: Lowered, entry: Entry, blob: Blob, provenance: dict[str, Any]
     ) -> Record:
         traced, facts = lowered.traced, entry.facts
         decisions = {name: facts[name] for name in _DECISIONS if name in facts}
@@ -179,7 +148,6 @@ class NativeCompiler:
             ),
             analysis=facts["analysis"],
             provenance={**provenance, **decisions},
-            stages=stages,
         )
         check_shapes(record, *facts["shapes"])
         return record

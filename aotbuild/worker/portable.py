@@ -19,14 +19,11 @@ from aotbuild.worker.leaves import to_aval
 from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import Spec
 from aotbuild.worker.specs import Dims
-from aotbuild.worker.stages import Stages, exported_texts
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 
-def export_portable(
-    traced: Traced, target: Target, blobs: BlobFolder, provenance: Any, stages: Stages
-) -> Record:
+def export_portable(traced: Traced, target: Target, blobs: BlobFolder, provenance: Any) -> Record:
     """Return the record of an exported function, its bytes written to `blobs`.
 
     Avals with symbolic dims are kept as `provenance["symbolic_leaves"]`.
@@ -41,7 +38,6 @@ def export_portable(
         requires=_requirements(target),
         calling=_calling(traced),
         provenance={**provenance, **_export_facts(found, traced)},
-        stages=stages.keep(exported_texts(traced, found)),
     )
 
 

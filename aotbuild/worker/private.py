@@ -17,7 +17,6 @@ from jax._src import (
     debugging,
     source_info_util,
 )
-from jax._src.interpreters import mlir
 from jax._src.lib import _jax, xla_client
 from jax._src.random import prng
 from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
@@ -235,25 +234,6 @@ def module_bytes(lowered: jax.stages.Lowered) -> bytes:
     module: Any = lowered.compiler_ir("stablehlo")
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
-
-
-def module_text(module: Any, most_elements: int) -> str:
-    """Return an MLIR module as text; larger constants are written `dense_resource<__elided__>`.
-
-    `compiler_ir` gives one, as in `module_bytes`.
-    """
-    options = {"large_elements_limit": most_elements, "large_resource_limit": most_elements}
-    return str(module.operation.get_asm(enable_debug_info=False, **options)) + "\n"
-
-
-def portable_text(data: bytes, most_elements: int) -> str:
-    """Return the StableHLO of an `Exported.mlir_module_serialized`, as `module_text` does.
-
-    Private: `mlir.make_ir_context`. The public `Exported.mlir_module` writes every constant out.
-    """
-    with mlir.make_ir_context() as context:
-        module = stablehlo.deserialize_portable_artifact(context, data)
-        return module_text(module, most_elements)
 
 
 def take_host_callbacks(

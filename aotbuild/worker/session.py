@@ -33,7 +33,6 @@ from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity import SecondFork, check_purity
-from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import trace_job
 from aotbuild.worker.traced import Traced
@@ -58,7 +57,6 @@ class Session:
         self._second = second
         self._lowered: dict[str, Lowered] = {}
         self._blobs = BlobFolder(hello.blobs)
-        self._stages = Stages(hello.keep, self._blobs)
         # XLA has read the variable; the user's code may change it later.
         versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
         flags = os.environ.get("XLA_FLAGS", "")
@@ -66,7 +64,7 @@ class Session:
         self._secret_paths = SecretPaths.of_this_machine(hello.secret_paths)
         entries = Store(hello.store, fetch) if hello.behind else Store(hello.store)
         self._entries = entries
-        self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
+        self._native = NativeCompiler(self._blobs, CustomCalls(), entries)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
         self._imports = Imports(dict(hello.config))
@@ -171,8 +169,6 @@ class Session:
             # Notes are for the user of this machine, and name its files.
             packed = message.model_dump(mode="json", exclude={"notes"})
             self._secret_paths.refuse_in("the index", canonical_json(packed))
-            for name, blob in record.stages:
-                self._secret_paths.refuse_in(f"the {name} (see keep:)", self._blobs.read(blob))
         except _ANY as err:  # everything is reported, under the unit's name
             return _failure(target, "compile", err)
         if made.candidate is not None and message.plain is not None:
@@ -208,7 +204,7 @@ class Session:
         if any(callbacks_in(traced.closed_jaxpr)):
             check_target(traced.job.call, target)
         if target.is_portable:
-            return Made(export_portable(traced, target, self._blobs, provenance, self._stages))
+            return Made(export_portable(traced, target, self._blobs, provenance))
         lowered = self._lower(traced, target, hardware)
         del self._lowered[str(target)]  # modules with large constants are large
         return self._native.compile(lowered, provenance)

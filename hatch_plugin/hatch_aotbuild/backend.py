@@ -27,7 +27,6 @@ from hatchling.builders.wheel import WheelBuilder
 from pathspec import GitIgnoreSpec
 
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.layout import stages_path
 from aotbuild.format.temporary import NAMES
 
 __all__ = [
@@ -43,8 +42,6 @@ __all__ = [
 
 # Executables are for one jaxlib: each wheel makes its own.
 _BUILT = (f"{FOLDER_NAME}/", "/build/aot/")
-# Beside a built package: its kept stages, and the temporary folders of builds that were killed.
-BESIDE_BUILT = (stages_path(Path(FOLDER_NAME)).name, NAMES)
 
 
 def build_sdist(
@@ -53,7 +50,7 @@ def build_sdist(
 ) -> str:
     """Make a source distribution, and return its name (PEP 517)."""
     builder = SdistBuilder(str(Path.cwd()))
-    leave_out(builder.config, (*_BUILT, *BESIDE_BUILT))
+    leave_out(builder.config, (*_BUILT, NAMES))
     return Path(next(builder.build(directory=sdist_directory, versions=["standard"]))).name
 
 

@@ -19,12 +19,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from aotbuild.build.interrupts import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.format.layout import PYPI_LIMIT, stages_path
+from aotbuild.format.layout import PYPI_LIMIT
 from aotbuild.format.printing import os_error_text
-from aotbuild.format.temporary import temporary_folder
-from hatch_aotbuild.backend import BESIDE_BUILT, leave_out
+from aotbuild.format.temporary import NAMES, temporary_folder
+from hatch_aotbuild.backend import leave_out
 
 if TYPE_CHECKING:
     from aotbuild.build.project import Project
@@ -74,23 +73,12 @@ class AotBuildHook(BuildHookInterface[Any]):
                 self._add_executables(build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Put kept stages beside the wheel; warn about a wheel that PyPI would not take."""
+        """Warn about a wheel that PyPI would not take."""
         if self.target_name == "wheel" and version != "editable":
             wheel = Path(artifact_path)
-            with self._abort_on_error():
-                self._put_stages(stages_path(wheel))
             if note := _size_note(wheel.stat().st_size, wheel.name):
                 self.app.display_warning(f"aotbuild: {note}")
         self._end()
-
-    def _put_stages(self, place: Path) -> None:
-        """Copy the file of kept stages to its place; without one, remove an earlier build's."""
-        made = stages_path(self._artifacts)
-        if made.exists():
-            write_whole(place, made.read_bytes())
-            self._say(f"stages are kept in {place}")
-        else:
-            place.unlink(missing_ok=True)
 
     def _add_editable_index(self, build_data: dict[str, Any]) -> None:
         from aotbuild.build.project import editable_index
@@ -115,7 +103,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         place = project.sources.import_root / project.sources.artifacts
         written = place.relative_to(Path(self.root).resolve()).as_posix()
         # What `aotbuild build --in-place` wrote among the sources gives way to this build.
-        leave_out(self.build_config, (f"/{written}", *BESIDE_BUILT))
+        leave_out(self.build_config, (f"/{written}", NAMES))
         infer = self.build_config.builder.get_best_matching_tag
         build_data["tag"] = _tag_for_all(tag, build_data, infer)
         build_data["pure_python"] = False

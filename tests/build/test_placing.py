@@ -12,7 +12,6 @@ import pytest
 
 from aotbuild.build import placing
 from aotbuild.build.placing import put_into_place, workplace
-from aotbuild.format.layout import stages_path
 
 
 def make(folder: Path, text: str) -> Path:
@@ -21,12 +20,9 @@ def make(folder: Path, text: str) -> Path:
     return folder
 
 
-def put(place: Path, text: str, stages: str | None = None) -> None:
+def put(place: Path, text: str) -> None:
     with workplace(place) as temporary:
-        file = temporary / "stages"
-        if stages:
-            file.write_text(stages)
-        put_into_place(make(temporary / "_aot", text), place, file)
+        put_into_place(make(temporary / "_aot", text), place)
 
 
 @pytest.fixture(params=["exchanged", "moved"])
@@ -48,15 +44,6 @@ def test_an_old_folder_is_replaced_and_removed(place: Path) -> None:
     assert [path.name for path in place.parent.iterdir()] == ["_aot"]
     assert [path.name for path in place.iterdir()] == ["index"]
     assert (place / "index").read_text() == "new"
-
-
-def test_kept_stages_are_those_of_the_folder(place: Path) -> None:
-    put(place, "one", stages="of one")
-    assert stages_path(place).read_text() == "of one"
-    put(place, "two", stages="of two")
-    assert stages_path(place).read_text() == "of two"
-    put(place, "three")
-    assert not stages_path(place).exists()
 
 
 def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:
@@ -116,7 +103,7 @@ def put_when_all_are_ready(ready: Barrier, place: Path, text: str) -> None:
     with workplace(place) as temporary:
         staging = make(temporary / "_aot", text)
         ready.wait()
-        put_into_place(staging, place, temporary / "stages")
+        put_into_place(staging, place)
 
 
 def test_an_old_folder_that_cannot_be_renamed_is_copied(

@@ -120,7 +120,7 @@ def test_the_document(folder: Path) -> None:
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
         "distribution", "digest", "sources", "portable", "totals",
-        "stages", "coverage", "functions", "constants",
+        "coverage", "functions", "constants",
     ]  # fmt: skip
     assert (document["version"], document["error"]) == (1, None)
     assert document["totals"]["blob_size"] == 2 * len(DATA) + len(WEIGHTS)
@@ -134,7 +134,7 @@ def test_the_document(folder: Path) -> None:
     assert list(executable) == [
         "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
         "device_memory", "analysis", "requires", "portable", "mesh", "calls_back", "constants",
-        "golden", "provenance", "stages",
+        "golden", "provenance",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130
     assert executable["requires"]["isa"] == "x86-64-v3"

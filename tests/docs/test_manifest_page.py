@@ -28,13 +28,12 @@ SECTIONS = {
     "`pad`": ("functions", "pad"),
     "`export`": ("functions", "export"),
     "Golden outputs": ("functions", "verify"),
-    "Kept stages": ("keep",),
 }
 # How the page calls the types of JSON; a text is also a path, a version or another name.
 WORDS = {"boolean": "boolean", "integer": "whole number", "number": "number"}
 WORDS |= {"array": "list", "object": "map"}
 # What leaving a key out means where no value says the same; the page has words for it.
-UNWRITTEN = (None, [], {"stages": [], "where": "beside"})
+UNWRITTEN = (None, [])
 
 
 def parts(node: Any) -> Iterator[dict[str, Any]]:

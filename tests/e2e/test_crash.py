@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 MANIFEST = """\
 version: 1
 package: proj
-keep: {{stages: [stablehlo], where: {where}}}
 targets: [cpu, {{portable: {{platforms: [cpu]}}}}]
 functions:
   shift:
@@ -52,19 +51,11 @@ Make = Callable[[Path, Path], Case]
 
 @pytest.fixture(scope="module")
 def projects(run: Path) -> Path:
-    """Folders of projects: `beside` keeps its stages beside the wheel, `older` is another one.
-
-    `wheel` keeps them in the wheel, so that its finished build can be kept in the store.
-    """
+    """Folders of a project: `now`, and `older`, which made something else."""
 
     def make(folder: Path) -> None:
-        for name, size, where in (
-            ("beside", 3, "beside"),
-            ("wheel", 3, "wheel"),
-            ("older", 2, "beside"),
-        ):
-            manifest = MANIFEST.format(size=size, where=where)
-            write_project(folder / name, manifest, code=CODE)
+        for name, size in (("now", 3), ("older", 2)):
+            write_project(folder / name, MANIFEST.format(size=size), code=CODE)
             (folder / name / "pyproject.toml").write_text(PYPROJECT)
 
     return made_once(run / "crash-projects", make)
@@ -73,29 +64,25 @@ def projects(run: Path) -> Path:
 def command_line(projects: Path, folder: Path) -> Case:
     """A build by `aotbuild build` with two layers."""
     command = ("-m", "aotbuild", "build", "aot.yaml", "--out", str(folder / "out" / "_aot"))
-    return Case(folder, projects / "beside", command, ("front", "behind"))
+    return Case(folder, projects / "now", command, ("front", "behind"))
 
 
 def hook(projects: Path, folder: Path) -> Case:
     """A build by hatchling."""
     (folder / "out").mkdir(parents=True, exist_ok=True)
-    return Case(folder, projects / "beside", ("-c", WHEEL, str(folder / "out")), ("front",))
+    return Case(folder, projects / "now", ("-c", WHEEL, str(folder / "out")), ("front",))
 
 
-def finished(projects: Path, folder: Path) -> Case:
-    """A build by hatchling that may find the finished build of a wheel."""
-    return replace(hook(projects, folder), project=projects / "wheel")
-
-
-KINDS: dict[str, Make] = {"command-line": command_line, "hook": hook, "finished": finished}
+KINDS: dict[str, Make] = {"command-line": command_line, "hook": hook}
 
 
 @pytest.fixture(scope="module")
 def builds(run: Path, projects: Path) -> Path:
     """For each kind: `begin`, where a killed warm build starts, `cold`, the end, and logs.
 
-    Cold builds have no store and no output. Warm ones find everything in the first layer, nothing
-    in the other, and the output of an older build in their place.
+    Cold builds have no store and no output. Warm ones find everything in the first layer and
+    nothing in the other. Those by the command line find no finished build there, and the output of
+    an older build in their place.
     """
 
     def make(folder: Path) -> None:
@@ -108,6 +95,8 @@ def builds(run: Path, projects: Path) -> Path:
             begin = kind(projects, folder / name / "begin")
             shutil.copytree(case.stores / "front", begin.stores / "front")
             if name == "command-line":
+                for path in finished_in(begin.stores / "front"):
+                    path.unlink()
                 shutil.copytree(older.folder / "out", begin.folder / "out")
             warm = shutil.copytree(begin.folder, folder / name / "warm")
             kind(projects, warm).run(log=folder / name / "warm.log")
@@ -125,24 +114,20 @@ def test_warm_builds(projects: Path, builds: Path, tmp_path: Path, every_write: 
     assert problems("command-line", projects, builds, tmp_path, found, warm=True) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "others"),
-    [("hook", ["command-line/warm"]), ("finished", ["command-line/warm", "hook/warm"])],
-)
 def test_warm_builds_of_wheels(
-    projects: Path, builds: Path, tmp_path: Path, every_write: bool, name: str, others: list[str]
+    projects: Path, builds: Path, tmp_path: Path, every_write: bool
 ) -> None:
-    found = chosen(every_write, builds, f"{name}/warm", *others)
-    assert problems(name, projects, builds, tmp_path, found, warm=True) == []
+    found = chosen(every_write, builds, "hook/warm", "command-line/warm")
+    assert problems("hook", projects, builds, tmp_path, found, warm=True) == []
 
 
 def test_cold_builds_of_wheels(
     projects: Path, builds: Path, tmp_path: Path, every_write: bool
 ) -> None:
     others = [log.relative_to(builds).with_suffix("") for log in builds.glob("*/*.log")]
-    others = [other for other in others if str(other) != "finished/cold"]
-    found = chosen(every_write, builds, "finished/cold", *map(str, others))
-    assert problems("finished", projects, builds, tmp_path, found) == []
+    others = [other for other in others if str(other) != "hook/cold"]
+    found = chosen(every_write, builds, "hook/cold", *map(str, others))
+    assert problems("hook", projects, builds, tmp_path, found) == []
 
 
 def test_workers(projects: Path, builds: Path, tmp_path: Path, every_write: bool) -> None:
@@ -221,7 +206,7 @@ def problems_of(case: Case, write: Write, expected: Path, *, alone: bool) -> Ite
 
 
 def folder_of(output: dict[str, bytes]) -> dict[str, bytes]:
-    """Return what users see: without temporary folders, and without the file of stages beside."""
+    """Return what users see: without temporary folders."""
     return {name: data for name, data in output.items() if name.startswith("_aot/")}
 
 
@@ -232,9 +217,13 @@ def entries_of(stores: Path) -> set[str]:
     """
     found = set()
     for layer in stores.iterdir():
-        for item in survey(layer):
-            facts = read_entry(item.path.read_bytes(), item.key).facts
-            entry = str(facts.get("entry"))
-            if not entry.startswith(("build", "blob")):
-                found.add(f"{layer.name}/{item.key}")
+        finished = finished_in(layer)
+        keys = (item.key for item in survey(layer) if item.path not in finished)
+        found.update(f"{layer.name}/{key}" for key in keys)
     return found
+
+
+def finished_in(layer: Path) -> list[Path]:
+    """Return the entries of whole builds."""
+    items = [(item.path, read_entry(item.path.read_bytes(), item.key)) for item in survey(layer)]
+    return [p for p, each in items if str(each.facts.get("entry")).startswith(("build", "blob"))]

@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 MANIFEST = """
 version: 1
 package: proj
-keep: {stages: [hlo], where: wheel}
 functions:
   scaled:
     call: "proj.m:scaled"
@@ -42,7 +41,7 @@ def scaled(x):
 """
 # The kinds of entries, in the order of their use: those of a line are read if none of the lines
 # before it can be used.
-KINDS = (("build", "blob"), ("executable", "stages", "golden", "padding"))
+KINDS = (("build", "blob"), ("executable", "golden", "padding"))
 NAMES = [name for line in KINDS for name in line]
 
 
@@ -76,7 +75,7 @@ def kinds_in(store: Path) -> dict[str, list[Path]]:
 
 
 def kind_of(entry: Entry) -> str:
-    signs = {"finite": "golden", "analysis": "executable", "cost": "stages"}
+    signs = {"finite": "golden", "analysis": "executable"}
     signs |= {name: name for name in ("padding", "entry")}
     sign = next(name for name in signs if name in entry.facts)
     return str(entry.facts["entry"] if sign == "entry" else signs[sign])

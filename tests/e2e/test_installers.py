@@ -131,7 +131,7 @@ SDISTS = {
     "hatch": "uv tool run hatch build -t sdist",
 }
 # As `aotbuild build` and `aotbuild build --in-place` leave them.
-BUILT = ("mypkg/_aot/index", "mypkg/_aot.stages.zip", "build/aot/mypkg/_aot/index")
+BUILT = ("mypkg/_aot/index", "build/aot/mypkg/_aot/index")
 
 
 class TestSdist:

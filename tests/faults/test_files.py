@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from faults.ended import assert_refused
-from faults.honest import with_header
 from faults.readers import OF_FOLDERS, OF_WHEELS, WHEEL, no_hang
 from faults.special_files import (
     SPECIAL,
@@ -23,7 +22,6 @@ import aotbuild
 from aotbuild.errors import AotbuildError
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.files import open_regular, read_regular
-from aotbuild.format.layout import BESIDE, HEADER_KEY, stages_path
 
 MANIFEST = (
     "version: 1\npackage: demo\nfunctions:\n  f:\n    call: demo:f\n    args: [{x: 'f32[4]'}]\n"
@@ -142,17 +140,6 @@ def test_in_the_place_of_a_call_log(make: Callable[[Path], None], tmp_path: Path
     make(tmp_path / "calls")
     with no_hang():
         assert_refused(invoke("record", "--from", "calls"))
-
-
-@pytest.mark.cause(16)
-@special
-def test_in_the_place_of_the_stages_beside_a_package(
-    make: Callable[[Path], None], tmp_path: Path, honest: Path
-) -> None:
-    place = with_header(honest, tmp_path / "p", {HEADER_KEY: BESIDE})
-    make(stages_path(place))
-    with no_hang():
-        assert_refused(invoke("verify", place, "--no-run"), stages_path(place).name)
 
 
 @pytest.mark.cause(16)

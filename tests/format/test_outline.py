@@ -16,7 +16,7 @@ from aotbuild.format.signature import outline
 from aotbuild.format.target import Target
 
 NASTY = (
-    '"signature":{"leaves":["f32[9]"],"statics":[],"tree":["tuple"]},"stages":{',
+    '"signature":{"leaves":["f32[9]"],"statics":[],"tree":["tuple"]},"target":"',
     '"],"statics":',
     '],"statics":',
     '\\"signature\\":{',

@@ -33,10 +33,9 @@ def project(root: Path, table: str, line: str) -> Path:
         place = root / "proj" / "_aot" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("stale")
-    for name in ("_aot.stages.zip", ".aotbuild-tmp-killed/file"):
-        place = root / "proj" / name
-        place.parent.mkdir(exist_ok=True)
-        place.write_text("stale")
+    left = root / "proj" / ".aotbuild-tmp-killed" / "file"
+    left.parent.mkdir()
+    left.write_text("stale")
     (root / "proj" / "own.safetensors").write_text("own")
     (root / ".gitignore").write_text("_aot/\n*.safetensors\n")
     return root
@@ -80,19 +79,3 @@ def test_a_source_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         names = archive.getnames()
     assert [name for name in names if name.endswith("proj/own.safetensors")]
     assert not [name for name in names if "_aot" in name or ".aotbuild" in name]
-
-
-def test_kept_stages_are_beside_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And go with the next build that keeps none."""
-    root = write_project(tmp_path / "p", ONE_FUNCTION, code="def f(x):\n    return x\n")
-    (root / "pyproject.toml").write_text(PYPROJECT)
-    monkeypatch.chdir(root)
-    (root / "aot.yaml").write_text(f"{ONE_FUNCTION}keep: [hlo]\n")
-    wheel = tmp_path / backend.build_wheel(str(tmp_path))
-    kept = wheel.with_suffix(".stages.zip")
-    with ZipFile(kept) as archive:
-        assert [Path(name).suffix for name in archive.namelist()] == [".hlo"]
-    (root / "aot.yaml").write_text(ONE_FUNCTION)
-    backend.build_wheel(str(tmp_path))
-    assert wheel.exists()
-    assert not kept.exists()

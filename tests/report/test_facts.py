@@ -35,7 +35,7 @@ from aotbuild.report.words import (
 
 PORTABLE = "portable:cpu:1"
 # What of the runtime a report may need: nothing that loads or calls.
-READERS = (*("blobs", "described", "distribution", "locate", "source", "stages"),)
+READERS = (*("blobs", "described", "distribution", "locate", "source"),)
 
 
 def test_signatures_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:

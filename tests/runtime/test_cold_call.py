@@ -35,7 +35,7 @@ LATE = {
         "readiness",
         "signatures",
     ),
-    *("stages", "warmup", "wheel_source", "backends.jax.fallback", "backends.protocol"),
+    *("warmup", "wheel_source", "backends.jax.fallback", "backends.protocol"),
     *("argument_copies", "backends.numpy.placing"),
 }
 

@@ -73,7 +73,7 @@ class TestWheels:
         with pytest.raises(AotbuildError, match="the library was closed, and with it the wheel"):
             open_index(source)
 
-    def test_after_chdir_its_kept_stages_are_beside_it(
+    def test_a_relative_path_stays_after_chdir(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_wheel(tmp_path / "p.whl", "p/_aot/index")

@@ -86,7 +86,6 @@ def rich_record() -> Record:
         signature=Signature(tree, plain.signature.leaves, statics),
         calling=replace(calling, out_specs=(("d",), ())),
         golden=Golden(((0, plain.blob),), plain.blob, 1e-5, None),
-        stages=(("hlo", plain.blob), ("jaxpr", plain.blob)),
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import write_index
-from aotbuild.format.layout import KINDS
 from aotbuild.format.record import Blob, Calling, Constant, CustomCall, Record, Requirements
 from aotbuild.format.signature import Function, Signature, Static
 from aotbuild.format.target import Target
@@ -66,7 +64,6 @@ def make_record(
     jaxlib: str | None = "0.10.2",
     width: int = 2,
     calls: tuple[str, ...] = (),
-    stages: dict[str, bytes] | None = None,
     requires: dict[str, Any] | None = None,
 ) -> Record:
     where = Target.parse(target)
@@ -106,7 +103,6 @@ def make_record(
             "config": {"jax_enable_x64": False},
             **(provenance or {}),
         },
-        stages=tuple((n, make_blob(data, KINDS[n])) for n, data in (stages or {}).items()),
     )
 
 
@@ -138,15 +134,3 @@ def facts_of(
     header: dict[str, Any] | None = None,
 ) -> PackageFacts:
     return read_facts(DirectorySource(write_package(root, functions, records, header)))
-
-
-def write_stages(file: Path, records: list[Record], *texts: dict[str, bytes]) -> Path:
-    """Write the file of kept stages that belongs beside a package."""
-    with zipfile.ZipFile(file, "w") as archive:
-        written = set()
-        for record, stages in zip(records, texts, strict=True):
-            for name, blob in record.stages:
-                if blob.path not in written:
-                    archive.writestr(blob.path, stages[name])
-                written.add(blob.path)
-    return file

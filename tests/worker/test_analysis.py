@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aotbuild.worker.stages import summary
+from aotbuild.worker.analysis import summary
 
 
 def stated(**cost: Any) -> dict[str, Any]:

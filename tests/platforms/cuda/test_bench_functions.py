@@ -19,21 +19,18 @@ from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.manifest import load_manifest
-from aotbuild.runtime.stages import StagesFile, read_stage
+from aotbuild.platforms.building import compiler
 
 pytestmark = pytest.mark.wheel
 
 BENCH = ROOT / "benchmarks" / "gpu"
 MANIFESTS = ("aot", "convolutions")
-# jax 0.12.0.1 writes the path of a Mosaic GPU kernel's source into the HLO, which cannot be kept
-# then; the executable has no path. test_compile.py builds such a kernel.
-WITHOUT_HLO = "add_mosaic"
 Built = tuple[dict[str, str], tuple[UnitFailure, ...]]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
-    """Return by manifest the optimized HLO of each function that is built, and what is refused."""
+    """Return by manifest the executable of each function as text, and what is refused."""
     folder = tmp_path_factory.mktemp("gpu")
     root = Path(shutil.copytree(BENCH, folder / "project"))
     return {name: build(root, folder, name) for name in MANIFESTS}
@@ -41,9 +38,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
 
 def build(root: Path, folder: Path, name: str) -> Built:
     file = root / f"{name}.yaml"
-    document = yaml.safe_load(file.read_text())
-    document["functions"].pop(WITHOUT_HLO, None)
-    file.write_text(yaml.safe_dump({**document, "keep": ["hlo"]}, sort_keys=False))
     plan = make_plan(load_manifest(file), cross_environment("cuda"))
     sources, out = find_sources(root, "gpu_bench"), folder / name / "_aot"
     try:
@@ -57,18 +51,16 @@ def build(root: Path, folder: Path, name: str) -> Built:
         package = build_package(replace(plan, units=kept), sources, out)
     else:
         refused = ()
-    assert package.stages is not None
-    stages = StagesFile(package.stages)
-    texts = {r.function: read_stage(stages, dict(r.stages)["hlo"]) for r in package.records}
-    stages.close()
-    return {function: text.decode() for function, text in texts.items()}, refused
+    data = {r.function: (out / r.blob.path).read_bytes() for r in package.records}
+    searchable = compiler("cuda").searchable
+    return {name: searchable(each).decode("latin-1") for name, each in data.items()}, refused
 
 
 def test_everything_but_convolutions_is_built(built: dict[str, Built]) -> None:
     found, refused = built["aot"]
     assert not refused
     functions = yaml.safe_load((BENCH / "aot.yaml").read_text())["functions"]
-    assert list(found) == [name for name in functions if name != WITHOUT_HLO]
+    assert list(found) == list(functions)
 
 
 def test_convolutions_are_built_or_refused_with_the_remedy(built: dict[str, Built]) -> None:

@@ -18,6 +18,7 @@ from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.format.record import Record
 from aotbuild.manifest import load_manifest
+from aotbuild.platforms.building import compiler
 from aotbuild.platforms.cuda.choices import Choices, choices
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.toolchain import Environment
@@ -100,12 +101,11 @@ def environment() -> Environment:
 def build(
     folder: Path, environment: Environment, target: str = "gpu: h100-sxm", **functions: str
 ) -> Package:
-    """Build the measured programs for one GPU, and keep their optimized HLO beside the package."""
+    """Build the measured programs for one GPU."""
     never = ", verify: {golden: never}}"
     listing = "".join(f"  {name}: {entry[:-1]}{never}\n" for name, entry in functions.items())
     text = (
         f"version: 1\npackage: proj\ntargets: [cuda: {{{target}}}]\n"
-        "keep: {stages: [hlo], where: wheel}\n"
         f"functions:\n{listing}"
     )
     programs = (MEASURED / "programs.py").read_text(encoding="utf-8")
@@ -164,9 +164,9 @@ def tuning_file(folder: Path, *names: str) -> str:
 
 
 def hlo(package: Package, name: str) -> str:
-    """Return the optimized HLO of a function."""
-    blob = dict(by_name(package, name).stages)["hlo"]
-    return (package.folder / blob.path).read_text(encoding="utf-8")
+    """Return what XLA chose for a function: the text in its executable, which has the HLO."""
+    data = (package.folder / by_name(package, name).blob.path).read_bytes()
+    return compiler("cuda").searchable(data).decode("latin-1")
 
 
 class TestTuned:
