@@ -110,8 +110,8 @@ def test_type_default_and_example(
     schema = options(SECTIONS[section])
     node = schema["properties"][key]
     assert [WORDS[name] for name in types(node) & {*WORDS} if WORDS[name] not in kind] == []
-    # The presets of GPUs are listed below their table, the stages in a table of their own.
-    where = PAGE if key in ("gpu", "keep") else kind
+    # The presets of GPUs are listed below their table.
+    where = PAGE if key == "gpu" else kind
     assert {word for word in literals(node) if f"`{word}`" not in where} == set()
     assert (default == "required") == (key in schema.get("required", ()))
     if default.startswith("`"):
