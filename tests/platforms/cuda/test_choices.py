@@ -104,10 +104,7 @@ def build(
     """Build the measured programs for one GPU."""
     never = ", verify: {golden: never}}"
     listing = "".join(f"  {name}: {entry[:-1]}{never}\n" for name, entry in functions.items())
-    text = (
-        f"version: 1\npackage: proj\ntargets: [cuda: {{{target}}}]\n"
-        f"functions:\n{listing}"
-    )
+    text = f"version: 1\npackage: proj\ntargets: [cuda: {{{target}}}]\nfunctions:\n{listing}"
     programs = (MEASURED / "programs.py").read_text(encoding="utf-8")
     root = write_project(folder, text, programs=programs)
     plan = make_plan(load_manifest(root / "aot.yaml"), environment)
