@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from aotbuild.manifest.function import FORM
@@ -11,8 +10,6 @@ from aotbuild.manifest.model import Manifest
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _TITLE = "aotbuild manifest"
-# What tells the schema from any other JSON.
-BEGINS = re.compile(rf'\{{\s*"\$schema": "{re.escape(DRAFT)}",\s*"title": "{_TITLE}"'.encode())
 _REF = "#/definitions/{model}"
 
 _SPEC = {"$ref": _REF.format(model="argument_spec")}

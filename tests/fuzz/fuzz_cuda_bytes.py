@@ -7,7 +7,7 @@ import atheris
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.format.protobuf import Malformed
-    from aotbuild.platforms.cuda.bytes import _SIGNATURE, NotReadable, _unsnappy, records
+    from aotbuild.platforms.cuda.executables import _SIGNATURE, NotReadable, _unsnappy, records
 
 
 def TestOneInput(data: bytes) -> None:

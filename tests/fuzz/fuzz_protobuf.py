@@ -9,7 +9,7 @@ from support.mutators import mutate_protobuf
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.format import protobuf
     from aotbuild.format.protobuf import Malformed
-    from aotbuild.platforms.cuda import bytes as cuda_bytes
+    from aotbuild.platforms.cuda import executables as cuda_bytes
     from aotbuild.worker.thunk_rewrite import canonical, grouping, program
 
 JAXLIB = "0.10.2"

@@ -15,11 +15,6 @@ int cuDriverGetVersion(int *version) {
   *version = said ? atoi(said) : 13000;
   return 0;
 }
-int cuDeviceGetPCIBusId(char *text, int length, int device) {
-  (void)device;
-  strncpy(text, "0000:1b:00.0", (size_t)length);
-  return 0;
-}
 int cuDevicePrimaryCtxRetain(void **context, int device) {
   (void)device;
   *context = context;

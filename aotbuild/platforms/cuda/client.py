@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.base import Client
-from aotbuild.platforms.cuda import memory
 from aotbuild.platforms.cuda.driver import open_driver
 
 # What jax looks for before it loads the plugin (jax._src.hardware_utils).
@@ -47,6 +46,20 @@ _LIBRARIES = {
         **_OF_ALL,
     },
 }
+# What decides how the client takes memory, as jaxlib 0.10.2 and 0.12.0.1 read it
+# (xla_client.generate_pjrt_gpu_plugin_options). Empty is unset there.
+VARIABLES = (
+    *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_CLIENT_MEM_FRACTION"),
+    *("XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR"),
+)
+# XLA's allocator, and the driver.
+_FULL = re.compile(r"RESOURCE_EXHAUSTED|out of memory|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
+# A library of NVIDIA that cannot make its handle, which needs some memory but does not say so.
+_HANDLE = re.compile(
+    r"Failed to initialize (BLAS|BLASLT|DNN) support|DNN library initialization failed"
+    r"|CU(BLAS|DNN|SOLVER)_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR)"
+)
+_ENOUGH_FOR_HANDLES = 1 << 30
 
 
 class Plugin(NamedTuple):
@@ -89,7 +102,7 @@ def make_client(private: Any) -> Any:
         return private.make_cuda_client(str(found.library), extension, client_options())
     except Exception as err:  # jaxlib raises RuntimeError and its own
         said = f"{type(err).__name__}: {err}"
-        msg = memory.shortage(said, 0) or f"CUDA cannot be used\n  found    {said}"
+        msg = shortage(said, 0) or f"CUDA cannot be used\n  found    {said}"
         raise AotbuildError(msg) from err
 
 
@@ -98,7 +111,7 @@ def client_options() -> dict[str, Any]:
 
     A plugin of jax would reserve 75 % of each GPU. The limit of 75 % stays.
     """
-    return {} if any(map(os.environ.get, memory.VARIABLES)) else {"preallocate": False}
+    return {} if any(map(os.environ.get, VARIABLES)) else {"preallocate": False}
 
 
 def _check_plugin(major: int) -> None:
@@ -152,6 +165,31 @@ def _load_libraries(major: int) -> None:
                     ctypes.CDLL(str(path))
 
 
+def shortage(error: str, number: int) -> str | None:
+    """Return the message for an error of a GPU that is full, by its number; None for another error.
+
+    A handle that cannot be made has other causes too, such as a missing library: it counts only if
+    there is little memory.
+    """
+    is_full = bool(_FULL.search(error))
+    if not is_full and not _HANDLE.search(error):
+        return None
+    try:
+        free, total = open_driver().memory(number)
+        found = f"{free >> 20:,} MiB free of {total >> 20:,} MiB"
+    except (AotbuildError, AttributeError):  # an old driver lacks a function
+        free, found = _ENOUGH_FOR_HANDLES, "a full GPU"
+    if not is_full and free >= _ENOUGH_FOR_HANDLES:
+        return None
+    return (
+        f"GPU {number} has too little free memory\n"
+        f"  expected memory for it\n  found    {found}\n  it said  {error}\n"
+        "A process that uses jax reserves 75 % of a GPU when it starts: set "
+        "XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_CLIENT_MEM_FRACTION to a share such as 0.3, "
+        "in each process on it. Or choose another GPU with CUDA_VISIBLE_DEVICES."
+    )
+
+
 class Cuda(Client):
     """See `Client`."""
 
@@ -167,7 +205,7 @@ class Cuda(Client):
         return client_options()
 
     def shortage(self, error: str, ordinal: int) -> str | None:
-        return memory.shortage(error, ordinal)
+        return shortage(error, ordinal)
 
     def copy(self, pointer: int, size: int, ordinal: int) -> Any:
         return open_driver().copy(pointer, size, ordinal)

@@ -19,15 +19,14 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Attempt, Compiler, Hardware
-from aotbuild.platforms.cuda.bytes import NotReadable, readable, records
-from aotbuild.platforms.cuda.choices import Choices, choices
-from aotbuild.platforms.cuda.hardware import (
+from aotbuild.platforms.cuda.executables import Choices, NotReadable, choices, readable, records
+from aotbuild.platforms.cuda.host import versions
+from aotbuild.platforms.cuda.presets import (
     TARGET_CONFIG,
     is_here,
     target_config_text,
     tuning_to,
 )
-from aotbuild.platforms.cuda.host import versions
 from aotbuild.platforms.cuda.toolkit import (
     PLUGIN,
     compiler_versions,

@@ -20,9 +20,12 @@ from aotbuild.platforms.building import (
     Versions,
 )
 from aotbuild.platforms.cuda.gpu_files import HERE, GpuFiles, read_files
-from aotbuild.platforms.cuda.hardware import VISIBLE_DEVICES, hardware_here, hardware_of, is_here
 from aotbuild.platforms.cuda.presets import (
+    VISIBLE_DEVICES,
+    hardware_here,
+    hardware_of,
     is_file_name,
+    is_here,
     preset_files,
 )
 from aotbuild.platforms.cuda.tuning_results import TuningResults

@@ -86,13 +86,6 @@ class Driver:
         }
         return GpuPreset(name, self._name(device), f"{major}.{minor}{suffix}", tuple(facts.items()))
 
-    def bus_id(self, number: int) -> bytes:
-        """Return the PCI address of a GPU, by which other libraries of NVIDIA know it."""
-        text = ctypes.create_string_buffer(64)
-        device = self._device(number)
-        self._ask("cuDeviceGetPCIBusId", text, ctypes.c_int(len(text)), device)
-        return text.value
-
     def memory(self, number: int) -> tuple[int, int]:
         """Return how many bytes of a GPU's memory are free, and all of them."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()

@@ -1,9 +1,9 @@
-"""Presets of GPUs: finding, reading and writing their YAML files."""
+"""Presets of GPUs: their YAML files, and the description that compilers get, in XLA's words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.format.words import quote
+from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.options import Model, refuse
 
 _CAPABILITY = re.compile(r"([1-9][0-9]?)\.[0-9](a?)\Z", re.ASCII)
@@ -23,6 +24,11 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
 # Presets are in the installed package, or in the source tree around it.
 _PACKAGE = Path(__file__).resolve().parents[2]
 _FOLDER = Path("configs", "targets")
+
+# Names in a CUDA `Hardware.description`. XLA's own text about an absent GPU, without the versions
+# that the plugin knows; or, for the GPU of this machine, the devices that the process sees, as in
+# CUDA_VISIBLE_DEVICES, and the file for what tuning measures.
+TARGET_CONFIG, VISIBLE_DEVICES, TUNING_TO = "target_config", "visible_devices", "tuning_to"
 
 # Reads a YAML file as a model; the text says what was expected. ManifestError has every problem.
 ReadModel = Callable[[Path, type[Any], str], Any]
@@ -172,3 +178,59 @@ def preset_text(gpu: GpuPreset, source: str) -> str:
 
 def _meaning(name: str) -> str:
     return str(GpuModel.model_fields[name].description)
+
+
+def hardware_of(gpu: GpuPreset, tuning: str | None = None) -> Hardware:
+    """Return the hardware of a GPU preset, for which nothing is measured."""
+    return _hardware(gpu, ((TARGET_CONFIG, _description(gpu)),), tuning)
+
+
+def hardware_here(gpu: GpuPreset, visible_devices: str | None) -> Hardware:
+    """Return the hardware of this machine's GPU, on which XLA measures while it compiles."""
+    return _hardware(gpu, ((VISIBLE_DEVICES, visible_devices),))
+
+
+def is_here(hardware: Hardware) -> bool:
+    """Return whether the hardware is this machine's GPU."""
+    return VISIBLE_DEVICES in dict(hardware.description)
+
+
+def tuning_to(hardware: Hardware) -> str | None:
+    """Return the file for what tuning measures on this machine's GPU; None without tuning."""
+    return dict(hardware.description).get(TUNING_TO)
+
+
+def _hardware(
+    gpu: GpuPreset, description: tuple[tuple[str, Any], ...], tuning: str | None = None
+) -> Hardware:
+    memory = dict(gpu.facts)["device_memory_size"]
+    return Hardware(gpu.device_kind, int(memory), gpu.capability, description, tuning)
+
+
+def target_config_text(description: str, versions: Mapping[str, str]) -> str:
+    """Return the text of a GpuTargetConfigProto with the minimal versions.
+
+    The fields are those that jax 0.10.2 and 0.12 have in common.
+    """
+    cuda, cudnn = versions["cuda"], versions["cudnn"]
+    return description.replace(
+        _END_OF_DEVICE,
+        f'  driver_version: "{cuda}"\n  runtime_version: "{cuda}"\n  dnn_version: "{cudnn}"\n'
+        f"{_END_OF_DEVICE}",
+    )
+
+
+_END_OF_DEVICE = "}\nplatform_name"
+
+
+def _description(gpu: GpuPreset) -> str:
+    major, _, minor = gpu.capability.rstrip("a").partition(".")
+    extension = " feature_extension: ACCELERATED_FEATURES" if gpu.capability.endswith("a") else ""
+    facts = "".join(f"  {name}: {value}\n" for name, value in gpu.facts)
+    return (
+        "gpu_device_info {\n"
+        f"{facts}"
+        f"  cuda_compute_capability {{ major: {major} minor: {minor}{extension} }}\n"
+        f'{_END_OF_DEVICE}: "CUDA"\n'
+        f'device_description_str: "{gpu.device_kind}"\n'
+    )

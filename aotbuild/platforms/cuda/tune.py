@@ -11,8 +11,7 @@ from aotbuild.platforms.building import Hardware, LocalDevices, Request, Tuner
 from aotbuild.platforms.cuda.describe import CudaOptions
 from aotbuild.platforms.cuda.driver import open_driver
 from aotbuild.platforms.cuda.gpu_files import HERE, GpuFiles
-from aotbuild.platforms.cuda.hardware import TUNING_TO
-from aotbuild.platforms.cuda.presets import GpuPreset, named_by_kind, preset_text
+from aotbuild.platforms.cuda.presets import TUNING_TO, GpuPreset, named_by_kind, preset_text
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 
 

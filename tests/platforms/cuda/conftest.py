@@ -1,4 +1,4 @@
-"""Stand-ins of NVIDIA's driver and NVML, which a C compiler makes."""
+"""A stand-in of NVIDIA's driver, which a C compiler makes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,4 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a libcuda.so.1."""
     folder = tmp_path_factory.mktemp("driver")
     compiled(folder, "fake_libcuda.c", "libcuda.so.1")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a libnvidia-ml.so.1."""
-    folder = tmp_path_factory.mktemp("nvml")
-    compiled(folder, "fake_libnvml.c", "libnvidia-ml.so.1")
     return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aotbuild.platforms.cuda.bytes import _SIGNATURE, NotReadable, readable, records
+from aotbuild.platforms.cuda.executables import _SIGNATURE, NotReadable, readable, records
 
 _BLOCK = 1 << 16
 

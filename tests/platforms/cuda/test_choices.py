@@ -19,7 +19,7 @@ from aotbuild.errors import BuildError
 from aotbuild.format.record import Record
 from aotbuild.manifest import load_manifest
 from aotbuild.platforms.building import compiler
-from aotbuild.platforms.cuda.choices import Choices, choices
+from aotbuild.platforms.cuda.executables import Choices, choices
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.toolchain import Environment
 

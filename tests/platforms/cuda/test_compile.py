@@ -10,7 +10,7 @@ from support.toolchains import build_with, cross_environment
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 from aotbuild.format.record import CustomCall, Record
-from aotbuild.platforms.cuda.bytes import readable
+from aotbuild.platforms.cuda.executables import readable
 from aotbuild.platforms.cuda.presets import preset_files
 from aotbuild.toolchains.toolchain import Environment
 

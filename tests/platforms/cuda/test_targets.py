@@ -11,8 +11,7 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.errors import PlanError
 from aotbuild.platforms.building import Hardware, description
-from aotbuild.platforms.cuda.hardware import hardware_of, target_config_text
-from aotbuild.platforms.cuda.presets import shipped_preset
+from aotbuild.platforms.cuda.presets import hardware_of, shipped_preset, target_config_text
 from aotbuild.toolchains.toolchain import Environment, probe
 
 VERSIONS = {"cuda": "13.0.0", "cudnn": "9.12.0"}

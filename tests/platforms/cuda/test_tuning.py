@@ -15,8 +15,7 @@ from aotbuild.errors import ManifestError, PlanError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.platforms.building import LocalDevices, description
 from aotbuild.platforms.cuda.gpu_files import GpuFiles
-from aotbuild.platforms.cuda.hardware import tuning_to
-from aotbuild.platforms.cuda.presets import shipped_preset
+from aotbuild.platforms.cuda.presets import shipped_preset, tuning_to
 from aotbuild.platforms.cuda.tune import PLATFORM, request_here
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.toolchain import Environment, probe

@@ -15,7 +15,6 @@ import pytest
 from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval
 from aotbuild.platforms.cuda import client as cuda
-from aotbuild.platforms.cuda import memory
 from aotbuild.platforms.cuda.driver import Driver
 from aotbuild.runtime.numpy import backend, private, trees
 
@@ -122,11 +121,11 @@ class TestPlugin:
         )
 
 
-@pytest.mark.parametrize("name", memory.VARIABLES)
+@pytest.mark.parametrize("name", cuda.VARIABLES)
 def test_memory_is_taken_as_needed_unless_a_variable_decides(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for each in memory.VARIABLES:
+    for each in cuda.VARIABLES:
         monkeypatch.delenv(each, raising=False)
     assert cuda.client_options() == {"preallocate": False}
     monkeypatch.setenv(name, "0.5")
