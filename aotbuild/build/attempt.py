@@ -8,10 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 
-from aotbuild.build.jobs import Job
+from aotbuild.build.jobs import Job, Settings
 from aotbuild.build.pool import WorkerPool
 from aotbuild.build.protocol import Reply, Started
-from aotbuild.build.settings import Settings
 from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
 
 # Gets the messages of an attempt.

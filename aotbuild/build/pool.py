@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aotbuild.build.jobs import Settings
 from aotbuild.build.protocol import Hello
-from aotbuild.build.settings import Settings
 from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
 from aotbuild.errors import PlanError
 from aotbuild.format.target import is_count

@@ -26,16 +26,15 @@ units fail.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
 from aotbuild.build.jobs import Fed, Job
-from aotbuild.format.canonical import is_utf8
 from aotbuild.format.record import Blob, Golden, Record
 from aotbuild.format.record_json import (
     blob_from_json,
@@ -52,7 +51,6 @@ VERSION = 8
 # What a job is doing, in this order: failures name it.
 Stage = Literal["trace", "compile", "pad", "golden", "shrink"]
 
-_V = TypeVar("_V")
 _Kind = TypeVar("_Kind")
 
 
@@ -62,22 +60,6 @@ class NotAMessage(ValueError):
 
 class WrongVersion(ValueError):
     """The other side speaks another version of the protocol; the text says which."""
-
-
-def _named(found: _V) -> _V:
-    """Return JSON whose names are text: pydantic writes no others, or as something else."""
-    parts: Iterable[Any] = found if isinstance(found, list | tuple) else ()
-    if isinstance(found, dict):
-        if not all(map(is_utf8, found)):
-            msg = "expected names in UTF-8"
-            raise ValueError(msg)
-        parts = found.values()
-    for each in parts:
-        _named(each)
-    return found
-
-
-_Texts = Annotated[dict[str, str], AfterValidator(_named)]
 
 
 @dataclass(frozen=True)
@@ -245,8 +227,8 @@ class Done(Message):
     fed: Fed | None = None
     made: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
-    blobs: _Texts = Field(default_factory=dict)
-    problems: _Texts = Field(default_factory=dict)
+    blobs: dict[str, str] = Field(default_factory=dict)
+    problems: dict[str, str] = Field(default_factory=dict)
 
 
 Request = Hello | RunJob | Fetched

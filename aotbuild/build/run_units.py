@@ -19,12 +19,11 @@ from pathlib import Path
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
 from aotbuild.build.dask_client import open_cluster
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
-from aotbuild.build.jobs import Fed, Job, make_jobs
+from aotbuild.build.jobs import Fed, Job, Settings, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import open_pool
 from aotbuild.build.progress import GOLDEN, GOLDEN_SECONDS, START, Progress
 from aotbuild.build.protocol import Compiled, Done, Hello, Reply
-from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.build.worker_process import job_timeout
 from aotbuild.errors import PlanError

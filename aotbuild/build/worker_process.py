@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from aotbuild.build.jobs import Job
+from aotbuild.build.jobs import Job, Settings
 from aotbuild.build.protocol import (
     Done,
     Fetched,
@@ -29,7 +29,6 @@ from aotbuild.build.protocol import (
     read_reply,
     to_line,
 )
-from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.place import VARIABLE
@@ -116,14 +115,7 @@ class Worker:
             msg = f"{self._interpreter} cannot be started: {err.strerror or err}"
             raise NotStarted(msg) from err
         self._watch = threading.Thread(target=self._end_what_it_started, daemon=True)
-        try:
-            self._watch.start()
-        except RuntimeError as err:  # the system has no more threads for this process
-            with self._process:
-                self._signal_group(signal.SIGKILL)
-            self._clean_up()
-            msg = f"{self._interpreter} cannot be watched: {err}"
-            raise NotStarted(msg) from err
+        self._watch.start()
 
     @property
     def is_alive(self) -> bool:
@@ -209,10 +201,7 @@ class Worker:
         """End the process if the block takes longer, so that its log shows where it hung."""
         cause = f"{what} took longer than {seconds:g} s and was stopped{remedy}"
         timer = threading.Timer(seconds, self._time_out, [cause])
-        try:
-            timer.start()
-        except RuntimeError as err:  # as above; the block finds that the process has ended
-            self.kill(f"{what} cannot be timed: {err}")
+        timer.start()
         try:
             yield
         finally:

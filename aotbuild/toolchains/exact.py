@@ -1,4 +1,4 @@
-"""A toolchain as another machine can have it: exact versions of everything that a worker imports.
+"""A toolchain as another machine can have it: exact versions of what a worker imports.
 
 Where the build machine's toolchain is the running environment, the other machine must have
 installed the same versions. Where it was made from a lock, uv makes it there, too.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import metadata
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -28,8 +27,9 @@ _OWN = "aotbuild"
 class ExactToolchain:
     """What `Toolchain` says of one machine, for any.
 
-    `python` is like `3.11`. `versions` are those of all distributions that a worker may import;
-    `lock` is the text of the lock that the toolchain was made from, if it was.
+    `python` is like `3.11`. `versions` are those of jax, its plugins, what a worker imports and
+    what the project requires; `lock` is the text of the lock that the toolchain was made from, if
+    it was.
     """
 
     jax: str
@@ -84,30 +84,15 @@ class ExactToolchain:
 
 
 def installed_versions(requirements: Iterable[str]) -> dict[str, str]:
-    """Return the versions that are installed of requirements, and of what those require.
+    """Return the versions that are installed of requirements.
 
     aotbuild is not among them: workers import that of their machine's build.
     """
-    found: dict[str, str] = {}
-    seen = {(_OWN, "")}
-    waiting = [Requirement(text) for text in requirements]
-    waiting = [each for each in waiting if _applies(each)]
-    while waiting:
-        requirement = waiting.pop()
-        name = str(canonicalize_name(requirement.name))
-        for extra in {"", *requirement.extras}:
-            if (name, extra) in seen or name == _OWN:
-                continue
-            seen.add((name, extra))
-            try:
-                distribution = metadata.distribution(name)
-            except metadata.PackageNotFoundError:
-                continue
-            found[name] = distribution.version
-            needed = map(Requirement, distribution.requires or ())
-            waiting += [each for each in needed if _applies(each, extra)]
-    return found
-
-
-def _applies(requirement: Requirement, extra: str = "") -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+    parsed = [Requirement(text) for text in requirements]
+    names = {
+        str(canonicalize_name(each.name))
+        for each in parsed
+        if each.marker is None or each.marker.evaluate({"extra": ""})
+    }
+    found = {name: installed_version(name) for name in sorted(names - {_OWN})}
+    return {name: version for name, version in found.items() if version is not None}

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,11 @@ Say = Callable[[str], None]
 NO_BUILD = ("--no-build",)
 # As uv 0.9 to 0.13 says that it would have to build a package.
 _SOURCE = re.compile(r"(?is)building (from source|source distributions)\b.{0,300} disabled")
+_HINT = (
+    "Change jax:, python: or packages: of the toolchain, or the project's dependencies. uv needs "
+    "the package index, and reads its own settings of one (UV_DEFAULT_INDEX, uv.toml), not pip's; "
+    "a lock of aotbuild lock spares builds that."
+)
 _SOURCE_HINT = (
     "It has no wheel here, and building it would run its code, which no plan does. Name a wheel of "
     "it; or run aotbuild lock --build-sources, which does run it, and commit the lock."
@@ -107,7 +111,7 @@ def compile_lock(
         except UvFailed as err:
             is_source = not build_sources and _SOURCE.search(str(err))
             reason = _indented(str(err))
-            hint = _SOURCE_HINT if is_source else _hint(wanted, python, folder)
+            hint = _SOURCE_HINT if is_source else _HINT
             msg = f"{wanted.title}: uv cannot resolve it for Python {python}\n{reason}\n{hint}"
             raise PlanError(msg) from err
         return made.read_text(encoding="utf-8")
@@ -143,33 +147,6 @@ def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:
         )
         raise PlanError(msg)
     return lock
-
-
-def _hint(wanted: Wanted, python: str, folder: Path) -> str:
-    """Return a remedy, with the versions of jax nearest to the one that is wanted."""
-    tries = (f"jax<={wanted.jax}", "jax")
-    found = dict.fromkeys(filter(None, (_newest(t, python, folder) for t in tries)))
-    if not found:
-        return (
-            "uv finds no jax at all: it needs the package index, and reads its own settings of one "
-            "(UV_DEFAULT_INDEX, uv.toml), not pip's. A lock of aotbuild lock spares builds that."
-        )
-    found.pop(wanted.jax, None)
-    near = f"  versions of jax for Python {python} near it: {', '.join(found)}\n" if found else ""
-    remedy = "Change jax:, python: or packages: of the toolchain, or the project's dependencies."
-    return f"{near}{remedy}"
-
-
-def _newest(requirement: str, python: str, folder: Path) -> str | None:
-    with temporary_folder() as temporary:
-        given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
-        given.write_text(f"{requirement}\n", encoding="utf-8")
-        try:
-            run_uv(_compile(given, made, python, *NO_BUILD, "--no-deps"), folder)
-        except UvFailed:
-            return None
-        (package,) = tomllib.loads(made.read_text(encoding="utf-8"))["packages"]
-        return str(package["version"])
 
 
 def _indented(text: str) -> str:

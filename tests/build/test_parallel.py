@@ -11,12 +11,11 @@ import pytest
 from support.projects import MANIFEST, write_project
 
 from aotbuild.build.events import Event, Listener, UnitDone, UnitStarted, ignore
-from aotbuild.build.jobs import make_jobs
+from aotbuild.build.jobs import Settings, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
 from aotbuild.build.protocol import Hello
 from aotbuild.build.run_units import Schedule, Task, run_units
-from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import Worker
 from aotbuild.errors import PlanError

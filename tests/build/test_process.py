@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,11 +13,10 @@ from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.events import UnitDone
-from aotbuild.build.jobs import make_jobs
+from aotbuild.build.jobs import Settings, make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
 from aotbuild.build.run_units import run_units
-from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import NotStarted, Worker
 from aotbuild.errors import BuildError
@@ -239,37 +235,6 @@ def test_a_process_that_never_says_it_is_there_is_stopped(tmp_path: Path) -> Non
     with pytest.raises(NotStarted, match=r"python: its start took longer than 0\.2 s and was st"):
         next(worker.run(job, 60))
     worker.close()
-
-
-@pytest.mark.parametrize("allowed", [0, 1])
-def test_a_system_without_more_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
-) -> None:
-    interpreter = tmp_path / "python"
-    interpreter.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/number\nexec sleep 600\n")
-    interpreter.chmod(0o755)
-    toolchain = Toolchain("1", "1", "3.99.0", interpreter=interpreter)
-    settings = Settings(toolchain, "cpu", None, 1, False, (), ())
-    start, started = threading.Thread.start, count()
-
-    def start_some(thread: threading.Thread) -> None:
-        if next(started) >= allowed:
-            msg = "can't start new thread"
-            raise RuntimeError(msg)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start_some)
-    (_, job, _), *_ = make_jobs(make_plan(parse_manifest(ONE), probe()).units)
-
-    def run_one() -> None:
-        with closing(Worker(settings, Hello(blobs=tmp_path), tmp_path)) as worker:
-            next(worker.run(job, 60))
-
-    with pytest.raises(NotStarted, match="can't start new thread"):
-        run_one()
-    with suppress(FileNotFoundError, ProcessLookupError):  # it ended before it could say anything
-        os.kill(int((tmp_path / "number").read_text()), 0)
-        pytest.fail("its process runs on")
 
 
 def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:
