@@ -52,6 +52,8 @@ VERSION = 8
 Stage = Literal["trace", "compile", "pad", "golden", "shrink"]
 
 _Kind = TypeVar("_Kind")
+_Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Word = Annotated[str, Field(pattern="^[a-z]+$")]
 
 
 class NotAMessage(ValueError):
@@ -227,8 +229,8 @@ class Done(Message):
     fed: Fed | None = None
     made: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
-    blobs: dict[str, str] = Field(default_factory=dict)
-    problems: dict[str, str] = Field(default_factory=dict)
+    blobs: dict[_Sha256, str] = Field(default_factory=dict)
+    problems: dict[_Word, str] = Field(default_factory=dict)
 
 
 Request = Hello | RunJob | Fetched

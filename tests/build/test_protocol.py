@@ -70,7 +70,7 @@ REPLIES: list[protocol.Reply] = [
     ),
     protocol.GoldenOutputs(reason="never", notes=("n",), transient=True),
     protocol.Done(),
-    protocol.Done(fed=FED, made=("0" * 64,), used=(), blobs={"a": "b"}, problems={"c": "d"}),
+    protocol.Done(fed=FED, made=("0" * 64,), used=(), blobs={"0" * 64: "b"}, problems={"c": "d"}),
 ]
 
 
