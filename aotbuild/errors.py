@@ -247,7 +247,7 @@ class DamagedBlob(AotbuildError):
         super().__init__(
             f"{place}: not the bytes that were built\n"
             f"  expected {expected}\n  found    {found}\n"
-            f"{remedy or 'Reinstall the wheel.'}"
+            f"{remedy or 'Reinstall the wheel, and restart the processes that use it.'}"
         )
 
 

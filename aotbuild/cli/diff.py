@@ -47,8 +47,7 @@ def diff(output: Output, old: str, new: str, exit_code: bool) -> int | None:
 
 def _facts(place: str) -> PackageFacts:
     from aotbuild.report.facts import read_facts
-    from aotbuild.runtime.locate import locate
-    from aotbuild.runtime.source import read_blob
+    from aotbuild.runtime.source import locate, read_blob
 
     with closing(locate(place_of(place))) as source:
         facts = read_facts(source)

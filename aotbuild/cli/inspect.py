@@ -37,7 +37,7 @@ def inspect(output: Output, place: str, only: str | None, page: Path | None) -> 
     Reads the index alone, and imports neither the package nor jax.
     """
     from aotbuild.report.document import package_document
-    from aotbuild.runtime.locate import locate
+    from aotbuild.runtime.source import locate
 
     with closing(locate(place_of(place))) as source:
         facts = _read_facts(source, only)

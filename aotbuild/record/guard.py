@@ -20,7 +20,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.after_import import AfterImport
+from aotbuild.runtime.concurrency import AfterImport
 
 F = TypeVar("F", bound=Callable[..., Any])
 

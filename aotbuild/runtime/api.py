@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.package import check_policy, fallback_policy
+from aotbuild.runtime.source import locate, package_name
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.kernel import Kernel
+    from aotbuild.runtime.library import Kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,8 +17,9 @@ from aotbuild.format.signature import Function
 from aotbuild.format.wrap import Wrap
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
+from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.trees import Leaves
 
 
 class OpenPackage(Protocol):
@@ -110,29 +111,6 @@ class ExecutableLoader(Protocol):
         ...
 
 
-class Trees(Protocol):
-    """Pytrees of a backend: which types are nodes, and how treedefs are made.
-
-    `nodes` are the types, as `module:name`, that are nodes besides the standard containers and
-    namedtuples. None means all that are registered with jax. If they are listed, namedtuples that
-    jax defines are restored as tuples, because importing them would import jax.
-    """
-
-    nodes: frozenset[str] | None
-
-    def flatten(self, tree: Any) -> tuple[list[Any], Any]:
-        """Return the leaves of a tree and its treedef; ValueError for keys without an order."""
-        ...
-
-    def paths(self, tree: Any) -> list[tuple[Any, ...]]:
-        """Return the key path of each leaf; `str(key)` is how a key is written."""
-        ...
-
-    def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
-        """Return the treedef of a node, or of a leaf; ValueError if its type is not a node."""
-        ...
-
-
 class PaddedArrays(Protocol):
     """Pads and cuts the arrays of a backend. It traces and compiles nothing."""
 
@@ -175,7 +153,7 @@ class CallWrap(Wrap, Protocol):
         ...
 
 
-class Backend(Protocol):
+class Backend(Leaves, Protocol):
     """One way to call executables. `arrays` is its name, as in `load(arrays=…)`.
 
     `keeps_results` says that all results stay on the device anyway.
@@ -185,21 +163,10 @@ class Backend(Protocol):
     keeps_results: bool
 
     @property
-    def trees(self) -> Trees: ...
-
-    @property
     def executable_loader(self) -> ExecutableLoader: ...
 
     @property
     def padding(self) -> PaddedArrays: ...
-
-    def aval_of(self, value: Any) -> Aval:
-        """Return the aval of a leaf; NotAnArray if no executable takes such a value."""
-        ...
-
-    def remedy(self, value: Any) -> str:
-        """Return what to do about a leaf that has no aval."""
-        ...
 
     def has_tracers(self, values: Sequence[Any]) -> bool:
         """Return whether one of some trees holds a tracer of a JAX transformation."""

@@ -7,10 +7,11 @@ such names, so a package that was not split pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aotbuild.errors import CompanionMismatch, InvalidIndex
 from aotbuild.format.index import FOLDER_NAME, Index
@@ -24,7 +25,6 @@ from aotbuild.format.layout import (
 )
 from aotbuild.runtime.source import (
     DirectorySource,
-    JoinedSource,
     Source,
     absolute,
     index_place,
@@ -33,6 +33,41 @@ from aotbuild.runtime.source import (
 
 if TYPE_CHECKING:
     from importlib import metadata
+
+    from aotbuild.runtime.buffers import Mapper
+
+
+T = TypeVar("T")
+
+
+class JoinedSource:
+    """Several sources as one: the `_aot` folder of a base and those of its companions.
+
+    Blobs are named by their content, so it does not matter which source has one.
+    """
+
+    def __init__(self, base: Source, *others: Source) -> None:
+        self.parts = (base, *others)
+        self.place = base.place
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        return self._first(lambda source: source.read(name, limit))
+
+    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
+        """Return a file as the first source that has it does."""
+        return self._first(lambda source: source.view(name, size, mapper))
+
+    def close(self) -> None:
+        """Close all of them."""
+        for source in self.parts:
+            source.close()
+
+    def _first(self, read: Callable[[Source], T]) -> T:
+        for source in self.parts[:-1]:
+            with suppress(FileNotFoundError):
+                return read(source)
+        return read(self.parts[-1])
 
 
 @dataclass(frozen=True)

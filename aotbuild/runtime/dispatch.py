@@ -13,24 +13,26 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.runtime.binding import REMEDY, Bound, Call, bind, dynamic_values, rebind
-from aotbuild.runtime.devices import DeviceSet, shortage
-from aotbuild.runtime.fork import refuse_if_forked
-from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.trees import (
-    differences,
+from aotbuild.runtime.binding import (
+    REMEDY,
+    Bound,
+    Call,
+    bind,
+    dynamic_values,
     flatten,
-    leaf_paths,
-    not_made,
+    rebind,
     restore_outputs,
     with_static_values,
 )
+from aotbuild.runtime.concurrency import refuse_if_forked
+from aotbuild.runtime.devices import DeviceSet, shortage
+from aotbuild.runtime.package import Package
+from aotbuild.runtime.select import Verdict, select
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backend import Executable, Fallback, Placement
-    from aotbuild.runtime.keeping import Kept
+    from aotbuild.runtime.numpy.placing import Kept
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.refusals import Refusals
 
@@ -39,9 +41,6 @@ _TRANSFORMED = (
     "and compiled there, and no executable of the package runs; call it outside of the "
     "transformation, or compile a function that has the transformation inside"
 )
-# XLA's words (jaxlib 0.10.2 and 0.12.0.1): only it knows which buffers it reuses.
-_DONATED_TWICE = ("Attempt to donate the same buffer twice", "buffer that was previously donated")
-_COPY_IT = "Pass a copy at one of these places, as jax.numpy.copy(x), or leave it out of donate:."
 
 
 class Dispatch:
@@ -138,6 +137,8 @@ class Dispatch:
             raise self._refusals.no_signature(call, self._host(call))
         if not call.compared:
             return records
+        from aotbuild.runtime.templates import differences  # few functions have `like:`
+
         trees = self.package.backend.trees
         lines = [differences(call, record, trees) for record in records]
         equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
@@ -191,7 +192,7 @@ class Dispatch:
         try:
             outputs = executable.run(call.leaves, kept)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
-            twice = self._donated_twice(err, executable, call)
+            twice = self._refusals.donated_twice(err, executable.record, call)
             found = twice or shortage(executable.record, placement.devices[0], err)
             if found is None:
                 raise
@@ -204,24 +205,9 @@ class Dispatch:
         except AotbuildError:
             raise
         except (Exception, SystemExit) as err:  # types of nodes run code of their own
-            raise not_made(executable.record, err) from err
+            from aotbuild.runtime.refusals import not_made  # for errors only
 
-    def _donated_twice(
-        self, error: Exception, executable: Executable, call: Call
-    ) -> InvalidArgument | None:
-        """Return the error for an array that is passed twice and donated, if XLA said so."""
-        if not any(sign in str(error) for sign in _DONATED_TWICE):
-            return None
-        donated, first = set(executable.record.calling.donated), dict[int, int]()
-        for index, leaf in enumerate(call.leaves):
-            other = first.setdefault(id(leaf), index)
-            if other != index and donated & {other, index}:
-                paths = leaf_paths(call.bound, self.package.backend.trees)
-                expected = "an array that is at one place only, because its buffer is donated"
-                found = f"the array that is also {paths[other]}"
-                name = self.function.name
-                return InvalidArgument(name, paths[index], expected, found, _COPY_IT)
-        return None
+            raise not_made(executable.record, err) from err
 
     # --- where no executable runs -----------------------------------------------------------------
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
 from aotbuild.format.record import Record
-from aotbuild.runtime.binding import bind, dynamic_values
-from aotbuild.runtime.fork import refusal
+from aotbuild.runtime.binding import bind, dynamic_values, flatten
+from aotbuild.runtime.concurrency import fork_refusal
 from aotbuild.runtime.select import Verdict
-from aotbuild.runtime.trees import flatten
 from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         dispatch.place(call, chosen)
     except (NoExecutable, InvalidArgument) as err:
         return Explanation(name, verdicts, None, err)
-    if error := refusal(chosen):
+    if error := fork_refusal(chosen):
         return Explanation(name, verdicts, None, error)
     compared = tuple(f"{place} with that of {like}" for place, *_, like in call.compared)
     return Explanation(name, verdicts, chosen, padded=str(plan or ""), compared=compared)

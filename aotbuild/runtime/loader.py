@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
-from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked
 from aotbuild.runtime.devices import find_problem, shortage
-from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.select import REGISTER
 from aotbuild.runtime.source import Source, read_blob
-from aotbuild.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import Executable, ExecutableLoader, Placement

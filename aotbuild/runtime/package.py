@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from aotbuild.errors import AotbuildError, UnknownFunction
 from aotbuild.format.index import COMPANIONS, EDITABLE, Index
 from aotbuild.format.signature import Function
-from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.concurrency import SingleFlight, Stats
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.runtime.stats import Stats
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host

@@ -16,9 +16,8 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
 from aotbuild.format.padding import Padding, resized, volume
 from aotbuild.format.signature import Function, Signature
-from aotbuild.runtime.binding import Bound, Call
+from aotbuild.runtime.binding import Bound, Call, flatten, leaf_paths
 from aotbuild.runtime.buffers import aligned
-from aotbuild.runtime.trees import flatten, leaf_paths
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import Backend

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aotbuild.errors import InvalidArgument, NoExecutable, SignatureMismatch
+from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
+from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.runtime.binding import Call
+from aotbuild.format.values import cut
+from aotbuild.runtime.binding import Call, leaf_paths, leaf_steps
 from aotbuild.runtime.mismatch import signature_mismatch
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.select import Verdict, refusal_trace
-from aotbuild.runtime.trees import leaf_steps
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
@@ -23,6 +24,15 @@ _REFUSED_REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
 )
+
+
+# XLA's words (jaxlib 0.10.2 and 0.12.0.1): only it knows which buffers it reuses.
+_DONATED_TWICE = ("Attempt to donate the same buffer twice", "buffer that was previously donated")
+_COPY_IT = "Pass a copy at one of these places, as jax.numpy.copy(x), or leave it out of donate:."
+
+
+# Characters of an error in another.
+_LONGEST_FOUND = 200
 
 
 class Refusals:
@@ -51,6 +61,21 @@ class Refusals:
         trace = str(error).splitlines()
         return NoExecutable(self._function.name, summary, trace, _REFUSED_REMEDY)
 
+    def donated_twice(self, error: Exception, record: Record, call: Call) -> InvalidArgument | None:
+        """Return the error for an array that is passed twice and donated, if XLA said so."""
+        if not any(sign in str(error) for sign in _DONATED_TWICE):
+            return None
+        donated, first = set(record.calling.donated), dict[int, int]()
+        for index, leaf in enumerate(call.leaves):
+            other = first.setdefault(id(leaf), index)
+            if other != index and donated & {other, index}:
+                paths = leaf_paths(call.bound, self._package.backend.trees)
+                expected = "an array that is at one place only, because its buffer is donated"
+                found = f"the array that is also {paths[other]}"
+                name = self._function.name
+                return InvalidArgument(name, paths[index], expected, found, _COPY_IT)
+        return None
+
     def _mismatch(self, call: Call, host: Host) -> SignatureMismatch:
         key = (call.signature.key(), host.platform, host.x64)
         known = self._mismatches.get(key)
@@ -64,3 +89,15 @@ class Refusals:
             if len(str(known)) <= _LONGEST_KEPT:
                 self._mismatches[key] = known
         return known
+
+
+def not_made(record: Record, error: BaseException) -> AotbuildError:
+    """Return the error of a result whose types do not take the parts that a record has for them."""
+    found = cut(f"{type(error).__name__}: {error}", _LONGEST_FOUND)
+    msg = (
+        f"{record}: calling.out_tree: the result cannot be made\n"
+        f"  expected types that take their parts\n  found    {found}\n"
+        "Install the packages that define its types, in the versions of the build; or reinstall "
+        "the wheel."
+    )
+    return AotbuildError(msg)

@@ -1,26 +1,28 @@
-"""Sources: where the files of an `_aot` folder are read from, the index and blobs in one.
+"""Sources: finding the `_aot` folder of a package, and reading the index and blobs in it.
 
-A blob is checked against the size and SHA-256 in its record before anything else sees it.
+The package is not imported. A blob is checked against the size and SHA-256 in its record before
+anything else sees it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
-from aotbuild.errors import DamagedBlob, InvalidIndex
+from aotbuild.errors import AotbuildError, DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.files import open_regular
-from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Bytes, Index
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Bytes, Index
 from aotbuild.format.record import Blob
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
+    from aotbuild.runtime.wheel_source import WheelSource
 
-T = TypeVar("T")
 B = TypeVar("B", bytes, memoryview)
 
 # The first line of every pointer file: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
@@ -32,10 +34,8 @@ _LFS_REMEDY = (
 _MEMORY = (
     "Give the process more memory; or reinstall the wheel, if it was smaller when it was built."
 )
-
-_RESTART = (
-    "The package was installed again, or removed, while this process ran: restart the process."
-)
+# Characters of a name of a file; `pathlib` raises OSError for more.
+_LONGEST = 255
 # An index up to this size (some hundreds of executables) is read into memory at once.
 _SMALL = 1 << 20
 
@@ -62,7 +62,6 @@ class DirectorySource:
 
     def __init__(self, root: Path) -> None:
         self.place = str(root)
-        self._opened: tuple[int, ...] | None = None
 
     def stay(self) -> None:
         """Mean the same folder after `os.chdir`."""
@@ -72,16 +71,7 @@ class DirectorySource:
         """Return the bytes of the index; OSError or InvalidIndex if it cannot be read."""
         place = index_place(self)
         with open_regular(place) as file:
-            self._opened = _identity(os.fstat(file.fileno()))
             return file_bytes(file, place)
-
-    def is_replaced(self) -> bool:
-        """Return whether the index is another file than the one that was opened, or gone."""
-        try:
-            found = _identity(Path(self.place, INDEX_NAME).stat())
-        except OSError:
-            found = ()
-        return self._opened is not None and found != self._opened
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
@@ -97,63 +87,9 @@ class DirectorySource:
         """Do nothing: no file stays open."""
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
 def _within(file: IO[bytes], size: int) -> int:
     """Return a size, or that of the file if it is less: memory is taken for it."""
     return size if size < 0 else min(size, os.fstat(file.fileno()).st_size + 1)
-
-
-class JoinedSource:
-    """Several sources as one: the `_aot` folder of a base and those of its companions.
-
-    Blobs are named by their content, so it does not matter which source has one.
-    """
-
-    def __init__(self, base: Source, *others: Source) -> None:
-        self.parts = (base, *others)
-        self.place = base.place
-
-    def read(self, name: str, limit: int = -1) -> bytes:
-        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
-        return self._first(lambda source: source.read(name, limit))
-
-    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return a file as the first source that has it does."""
-        return self._first(lambda source: source.view(name, size, mapper))
-
-    def holding(self, name: str) -> Source:
-        """Return the first source that has a file; the base if none has."""
-        return next((source for source in self.parts if _has(source, name)), self.parts[0])
-
-    def close(self) -> None:
-        """Close all of them."""
-        for source in self.parts:
-            source.close()
-
-    def _first(self, read: Callable[[Source], T]) -> T:
-        for source in self.parts[:-1]:
-            with suppress(FileNotFoundError):
-                return read(source)
-        return read(self.parts[-1])
-
-
-def _has(source: Source, name: str) -> bool:
-    try:
-        source.read(name, 0)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def is_replaced(source: Source) -> bool:
-    """Return whether the files of an opened package were installed again, or removed."""
-    sources = source.parts if isinstance(source, JoinedSource) else (source,)
-    return any(isinstance(each, DirectorySource) and each.is_replaced() for each in sources)
 
 
 def refuse_pointer(data: Bytes | memoryview, place: str, expected: str) -> None:
@@ -270,28 +206,103 @@ def view_blob(source: Source, blob: Blob, mapper: Mapper) -> memoryview:
 
 
 def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
+    place = f"{source.place}/{blob.path}"
     expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
     try:
         data = read()
     except OSError as err:
-        raise DamagedBlob(_place(source, blob), expected, reason_of(err), _remedy(source)) from err
+        raise DamagedBlob(place, expected, reason_of(err)) from err
     except MemoryError as err:
         found = "a file that does not fit into the memory of this process"
-        raise DamagedBlob(_place(source, blob), expected, found, _MEMORY) from err
+        raise DamagedBlob(place, expected, found, _MEMORY) from err
     found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
     if len(data) == blob.size:
         digest = sha256_hex(data)
         if digest == blob.sha256:
             return data
         found = f"{len(data)} bytes with SHA-256 {digest}"
-    refuse_pointer(data, _place(source, blob), expected)
-    raise DamagedBlob(_place(source, blob), expected, found, _remedy(source))
+    refuse_pointer(data, place, expected)
+    raise DamagedBlob(place, expected, found)
 
 
-def _remedy(source: Source) -> str:
-    return _RESTART if is_replaced(source) else ""
+# --- finding a package --------------------------------------------------------------------------
 
 
-def _place(source: Source, blob: Blob) -> str:
-    holder = source.holding(blob.path) if isinstance(source, JoinedSource) else source
-    return f"{holder.place}/{blob.path}"
+def locate(
+    package: str | os.PathLike[str], *, stays: bool = False
+) -> DirectorySource | WheelSource:
+    """Return the source of a package name, an `_aot` folder (or its parent) or a wheel.
+
+    With `stays`, the source is read after `os.chdir`, too: its place is absolute.
+
+    Raises PackageNotFound, or NoArtifacts if there is no `_aot` folder in it.
+    """
+    name = package_name(package)
+    source = _at_path(Path(package)) if name is None else _of_package(name)
+    if stays:
+        source.stay()
+    return source
+
+
+def package_name(package: str | os.PathLike[str]) -> str | None:
+    """Return `package` if it is the name of a package, None if it is a path."""
+    if not isinstance(package, (str, os.PathLike)):
+        msg = (
+            f"load(package)\n  expected the name of a package, or a path\n  found    {package!r}\n"
+            "Pass a text, or a pathlib.Path."
+        )
+        raise AotbuildError(msg)
+    is_path = isinstance(package, os.PathLike) or _looks_like_path(package)
+    return None if is_path else str(package)
+
+
+def _looks_like_path(text: str) -> bool:
+    separators = {os.sep, os.altsep or os.sep, "/"}
+    return text.endswith(".whl") or text.startswith(".") or any(sep in text for sep in separators)
+
+
+def _at_path(path: Path) -> DirectorySource | WheelSource:
+    if path.suffix == ".whl":
+        from aotbuild.runtime.wheel_source import WheelSource
+
+        return WheelSource(path)
+    if not os.path.isdir(path):  # noqa: PTH112 - `is_dir` raises OSError for names that are too long
+        raise PackageNotFound(str(path), [str(path)])
+    for folder in (path, path / FOLDER_NAME):
+        if (folder / INDEX_NAME).is_file():
+            return DirectorySource(folder)
+    raise NoArtifacts(str(path), [str(path), str(path / FOLDER_NAME)])
+
+
+def _of_package(package: str) -> DirectorySource:
+    parts = package.split(".")
+    if not all(part.isidentifier() and len(part) <= _LONGEST for part in parts):
+        raise PackageNotFound(package, [])
+    locations = package_folders(parts)
+    below_path = [Path(entry or ".").joinpath(*parts) for entry in sys.path]
+    searched = list(dict.fromkeys(folder / FOLDER_NAME for folder in (*locations, *below_path)))
+    for folder in searched:
+        if (folder / INDEX_NAME).is_file():
+            return DirectorySource(folder)
+    if not locations:
+        archive = next(filter(os.path.isfile, sys.path), "")
+        hint = f" Nothing is loaded from within {archive}: give the path of a wheel instead."
+        places = [str(folder.parent) for folder in searched]
+        raise PackageNotFound(package, places, hint if archive else "")
+    exists = [str(folder) for folder in searched if folder.parent.is_dir()]
+    raise NoArtifacts(package, exists)
+
+
+def package_folders(parts: list[str]) -> list[Path]:
+    """Return the folders of a package; `find_spec` finds only the top level without importing."""
+    folders = [folder.joinpath(*parts[1:]) for folder in _top_level_folders(parts[0])]
+    return [folder for folder in folders if folder.exists()]
+
+
+def _top_level_folders(name: str) -> Iterator[Path]:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        yield Path(location)

@@ -19,7 +19,7 @@ from aotbuild.runtime.binding import Call
 from aotbuild.runtime.imports import import_named, outside_traces
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backend import Trees
+    from aotbuild.runtime.trees import Trees
 
 _LONGEST = 500
 # By how a record names them: each function is called once.

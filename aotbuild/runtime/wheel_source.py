@@ -6,14 +6,13 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
-from aotbuild.runtime.source import absolute
 
 if TYPE_CHECKING:
     from aotbuild.format.dist_info import WheelDistribution
@@ -48,7 +47,8 @@ class WheelSource:
 
     def stay(self) -> None:
         """Name the same wheel after `os.chdir`; the file itself is open."""
-        self.wheel = absolute(self.wheel)
+        with suppress(OSError):  # there may be no current folder any more
+            self.wheel = self.wheel.absolute()
         self.place = f"{self.wheel}/{self._folder.rstrip('/')}"
 
     def read(self, name: str, limit: int = -1) -> bytes:

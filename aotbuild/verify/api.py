@@ -11,7 +11,7 @@ from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.format.portable import window_of
-from aotbuild.runtime.locate import locate
+from aotbuild.runtime.source import locate
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.children import Children

@@ -28,9 +28,8 @@ from typing import Any
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_digest
-from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
-from aotbuild.runtime.source import Source, open_index
+from aotbuild.runtime.source import Source, locate, open_index
 from aotbuild.verify.loaded import Loaded
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 

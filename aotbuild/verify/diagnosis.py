@@ -18,9 +18,8 @@ from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.companions import Companion, open_parts
-from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.source import open_index
+from aotbuild.runtime.source import locate, open_index, package_name
 from aotbuild.verify.stale import Staleness, staleness
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
@@ -131,7 +130,7 @@ def _host_parts() -> list[HostPart]:
     return list(map(host_part, names("host")))
 
 
-# As in runtime.kernel; a test compares them.
+# As in runtime.library; a test compares them.
 SUMMARY = "no executable may run here"
 
 

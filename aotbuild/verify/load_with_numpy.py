@@ -10,6 +10,7 @@ import numpy as np
 from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host
+from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.numpy import private
@@ -25,7 +26,6 @@ from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlace
 from aotbuild.runtime.numpy.trees import NumpyTrees
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.stats import Stats
 from aotbuild.verify.loaded import Callee, Loaded
 from aotbuild.verify.outcome import Status
 

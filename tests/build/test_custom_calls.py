@@ -113,7 +113,7 @@ def test_xla_says_what_is_missing_where_nothing_lists_it(package: Package) -> No
 from dataclasses import replace
 from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.locate import locate
+from aotbuild.runtime.source import locate
 host = lambda where: replace(probe(where), custom_calls=None)
 library = Library(locate("proj/_aot"), host=host)
 call("own")

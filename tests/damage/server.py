@@ -32,7 +32,6 @@ from aotbuild.errors import AotbuildError
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
     "aotbuild.runtime.dispatch",
-    "aotbuild.runtime.kernel",
     "aotbuild.runtime.loader",
     "aotbuild.platforms.cpu.checks",
     "aotbuild.format.restore",
@@ -43,7 +42,7 @@ OF_BACKEND = {
     "jax": (
         "jax",
         "aotbuild.runtime.jax.backend",
-        "aotbuild.runtime.jax.executables",
+        "aotbuild.runtime.jax.backend",
         "aotbuild.runtime.jax.fallback",
     ),
     "numpy": ("aotbuild.runtime.numpy.backend",),

@@ -179,7 +179,7 @@ def test_a_package_that_was_replaced_under_a_process(
     change(folder, [build("g", lambda x: x * 3, {"x": X})])
     with pytest.raises(DamagedBlob, match="no such file") as caught:
         library.g(X)
-    assert str(caught.value).endswith("while this process ran: restart the process.")
+    assert "restart the processes" in str(caught.value)
     np.testing.assert_array_equal(library.f(X), X * 2)
 
 
@@ -190,7 +190,7 @@ def test_a_package_that_lacks_a_file(tmp_path: Path, built: list[Any], arrays: A
     folder = write(tmp_path, built)
     library = aotbuild.load(folder, arrays=arrays)
     shutil.rmtree(folder / "blobs")
-    with pytest.raises(DamagedBlob, match=r"Reinstall the wheel\."):
+    with pytest.raises(DamagedBlob, match="Reinstall the wheel"):
         library.f(X)
 
 

@@ -18,8 +18,8 @@ import pytest
 from aotbuild.errors import AotbuildError
 from aotbuild.format.outputs import describe_output
 from aotbuild.format.tree import TreeRefused
+from aotbuild.runtime.binding import restore
 from aotbuild.runtime.jax.backend import JaxTrees
-from aotbuild.runtime.trees import restore
 
 structure = jax.tree.structure
 

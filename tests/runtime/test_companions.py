@@ -23,8 +23,7 @@ from aotbuild.errors import (
     NoExecutable,
 )
 from aotbuild.runtime.companions import open_parts
-from aotbuild.runtime.locate import locate
-from aotbuild.runtime.source import open_index
+from aotbuild.runtime.source import locate, open_index
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)

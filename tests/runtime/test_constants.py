@@ -25,12 +25,12 @@ from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.record import Blob, Constant
 from aotbuild.runtime import buffers
 from aotbuild.runtime.buffers import Mapper
+from aotbuild.runtime.companions import JoinedSource
+from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.constants import Blobs, Constants, read_constant
-from aotbuild.runtime.jax.backend import JaxTrees
-from aotbuild.runtime.jax.executables import JaxExecutableLoader
+from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
-from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.worker.blobs import serialize
 

@@ -27,7 +27,7 @@ from aotbuild.format.signature import LIBRARY_NAMES
 from aotbuild.format.target import Target
 from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.locate import locate
+from aotbuild.runtime.source import locate
 
 X = np.ones(4, "float32")
 SIZES = (2, 4)

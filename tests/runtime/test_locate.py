@@ -13,8 +13,7 @@ import pytest
 import aotbuild
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.format.index import write_index
-from aotbuild.runtime.locate import locate
-from aotbuild.runtime.source import is_replaced, open_index
+from aotbuild.runtime.source import locate, open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.verify.contents import files_of_wheel
 
@@ -53,7 +52,6 @@ class TestPaths:
         assert open_index(source).header["package"] == "p"
         # Links stay in it.
         assert source.place.startswith(f"{tmp_path}/{given}")
-        assert not is_replaced(source)
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         with pytest.raises(PackageNotFound, match="no package, _aot folder or wheel"):

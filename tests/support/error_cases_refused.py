@@ -9,7 +9,7 @@ from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu.isa import LEVELS
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.locate import locate
+from aotbuild.runtime.source import locate
 from support.error_cases import Place, X, collector, raised, scored
 from support.hosts import with_facts
 from support.packages import write

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.platforms.base import Host
-from aotbuild.runtime import fork
-from aotbuild.runtime.binding import Call
-from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.binding import Call, leaf_paths
+from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked, watch_forks
 from aotbuild.runtime.devices import DeviceSet, host_of
 from aotbuild.runtime.jax import placement, private
 from aotbuild.runtime.jax.clients import clients
-from aotbuild.runtime.jax.executables import JaxExecutableLoader
+from aotbuild.runtime.jax.placement import (
+    Placement,
+    constant_shardings,
+    leaf_shardings,
+    output_shardings,
+)
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trees import leaf_paths
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import CallWrap, OpenPackage
     from aotbuild.runtime.jax.fallback import JaxFallback, Portable
+    from aotbuild.runtime.trees import Trees
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -36,7 +41,7 @@ class JaxBackend:
     keeps_results = True
 
     def __init__(self, source: Source, stats: Stats) -> None:
-        fork.watch(clients)
+        watch_forks(clients)
         self._source = source
         self._stats = stats
         self._portable: SingleFlight[Portable] = SingleFlight()
@@ -61,7 +66,7 @@ class JaxBackend:
             "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."
         )
 
-    def place(self, call: Call, record: Record, devices: DeviceSet) -> placement.Placement:
+    def place(self, call: Call, record: Record, devices: DeviceSet) -> Placement:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
         paths = lambda: leaf_paths(call.bound, self.trees)  # noqa: E731 - for errors only
         return placement.place(call, record, devices, paths)
@@ -72,7 +77,7 @@ class JaxBackend:
 
     def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree on a device; committed to it if the caller chose one."""
-        fork.refuse_if_forked("place()")
+        refuse_if_forked("place()")
         return placement.place_tree(tree, devices)
 
     def wrap(self, function: Function) -> CallWrap:
@@ -162,3 +167,81 @@ class JaxPaddedArrays:
         """Return the first part of a result on each axis, copied to memory of its own."""
         kept = private.host_view(array)[tuple(map(slice, shape))]
         return private.put_like(kept, array)
+
+
+# --- executables --------------------------------------------------------------------------------
+
+
+class JaxExecutableLoader:
+    """See `runtime.backend.ExecutableLoader`. Places are shardings here."""
+
+    def __init__(self, trees: Trees, count: Callable[[str], None]) -> None:
+        """Make a loader; `count` is called with the name of a counter."""
+        self._trees, self._count = trees, count
+        self.register = private.register_custom_call
+        self.deserialize = private.deserialize
+        self.physical = private.physical_shape
+        self.put = private.put
+
+    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
+        """Return what an executable calls back; NoExecutable if something cannot be called."""
+        from aotbuild.runtime.jax.callbacks import bind  # few records have any
+
+        return bind(record, self._trees, self._count)
+
+    def constant_places(
+        self, record: Record, loaded: Any, devices: tuple[Any, ...]
+    ) -> Sequence[Any]:
+        """Return the sharding of each constant of a record."""
+        return constant_shardings(record.calling, loaded, devices)
+
+    def executable(
+        self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Placement
+    ) -> JaxExecutable:
+        """Return the executable of a record; AotbuildError if XLA shards it in another way."""
+        calling, devices = record.calling, placement.devices
+        leaves = leaf_shardings(record, devices)
+        shardings = [*constant_shardings(calling, loaded, devices), *leaves]
+        avals = [*(constant.aval for constant in calling.constants), *record.signature.leaves]
+        pairs = list(zip(avals, shardings, strict=True))
+        inputs = [pairs[index] for index in sorted(calling.kept)]
+        outputs = list(zip(calling.outputs, output_shardings(calling, devices), strict=True))
+        if calling.mesh and not private.has_shardings(loaded, inputs, outputs):
+            msg = f"{record}: the executable is not sharded as its record says; rebuild the wheel"
+            raise AotbuildError(msg)
+        mesh_executable = private.mesh_executable(
+            *(loaded, calling.name, devices, inputs, outputs, calling.kept, placement.committed),
+            private.effects_of(calling),
+        )
+        return JaxExecutable(record, mesh_executable, constants, tuple(leaves))
+
+
+@dataclass(frozen=True)
+class JaxExecutable:
+    """A loaded record. It takes flat leaves in the order of the signature, and returns outputs."""
+
+    record: Record
+    mesh_executable: Any
+    constants: tuple[Any, ...]
+    shardings: tuple[Any, ...]
+
+    def run(self, leaves: Sequence[Any], _: frozenset[int] = frozenset()) -> list[Any]:
+        """Run it on leaves that fit. All outputs stay on the device."""
+        pairs = zip(leaves, self.shardings, strict=True)
+        placed = [private.spread(leaf, sharding) for leaf, sharding in pairs]
+        with private.naming_odd_values(self.record.function):
+            outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
+        return outputs
+
+    def fastpath_data(
+        self, outputs: Sequence[Any], out_tree: Any, leaves: int, _: frozenset[int] = frozenset()
+    ) -> Any:
+        """Return what the C++ dispatch needs to run it without Python, or None.
+
+        Python sees each call that has effects, as under jit: only it passes tokens on.
+        """
+        if any(callback.kind != "pure" for callback in self.record.calling.callbacks):
+            return None
+        return private.fastpath_data(
+            self.mesh_executable, outputs, out_tree, self.constants, leaves
+        )

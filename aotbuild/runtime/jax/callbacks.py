@@ -17,12 +17,12 @@ from aotbuild.errors import NoExecutable
 from aotbuild.format.record import HostCallback, Record
 from aotbuild.format.target import HOST
 from aotbuild.format.values import decode
+from aotbuild.runtime.binding import restore
 from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.jax import private
-from aotbuild.runtime.trees import restore
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backend import Trees
+    from aotbuild.runtime.trees import Trees
 
 _SUMMARY = "what its executable calls back cannot be called here"
 _REMEDY = (

@@ -1,13 +1,18 @@
-"""Fallbacks: a call that no executable serves runs the source, or the StableHLO of the package."""
+"""Fallbacks: a call that no executable serves runs the source, or the StableHLO of the package.
+
+An executable cannot be traced through. So inside jit, grad, vmap and the like, a kernel or a
+function under `aotbuild.precompiled` calls its source, and the transformation sees the operations
+in it. `private.has_tracers` recognizes such a call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 
@@ -15,22 +20,22 @@ from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.format.aval import parse_spec
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.runtime.binding import Call, bind
-from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.jax.placement import leaf_shardings
-from aotbuild.runtime.jax.transformations import PythonSource
-from aotbuild.runtime.log import log
-from aotbuild.runtime.select import portable_reasons
-from aotbuild.runtime.source import Source, read_blob
-from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trees import (
-    differences,
+from aotbuild.runtime.binding import (
+    Call,
+    bind,
     flatten,
     leaf_paths,
     restore_outputs,
     with_static_values,
 )
+from aotbuild.runtime.concurrency import SingleFlight, Stats
+from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.imports import import_named
+from aotbuild.runtime.jax.placement import leaf_shardings
+from aotbuild.runtime.log import log
+from aotbuild.runtime.select import portable_reasons
+from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.templates import differences
 from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
@@ -113,6 +118,49 @@ class JaxFallback:
     def _portable_records(self) -> list[Record]:
         records = self._package.index.records(self._function.name)
         return [record for record in records if record.target.is_portable]
+
+
+class PythonSource:
+    """The source of one function. It is imported at its first use, unless the caller gave it.
+
+    `options` are those of `jax.jit` where the index has no static arguments, as in an editable
+    install.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        given: Callable[..., Any] | None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._function, self._given, self._options = function, given, options
+
+    @cached_property
+    def jitted(self) -> Callable[..., Any]:
+        """The source under jit, with the static arguments that it was compiled with.
+
+        NotTransformable if it cannot be imported.
+        """
+        source: Any = self._given or self._import()
+        source = getattr(source, "__aotbuild_source__", source)
+        if hasattr(source, "lower"):
+            return cast("Callable[..., Any]", source)
+        options = self._options or {
+            "static_argnames": [static.name for static in self._function.statics]
+        }
+        if self._function.wrap:
+            from aotbuild.runtime.jax.wraps import jit_of
+
+            return jit_of(self._function.wrap, source, tuple(options["static_argnames"]))
+        given = {name: tuple(value) for name, value in options.items() if value}
+        return cast("Callable[..., Any]", jax.jit(source, **given))
+
+    def _import(self) -> Any:
+        name, call = self._function.name, self._function.call
+        try:
+            return import_named(call)
+        except Exception as err:  # the user's module runs here and may raise anything
+            raise NotTransformable(name, call, f"{type(err).__name__}: {err}") from err
 
 
 class Portable:

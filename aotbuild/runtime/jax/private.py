@@ -32,8 +32,8 @@ from jax._src.random import prng
 from aotbuild.format.aval import Aval, NotAnArray
 from aotbuild.format.record import Calling
 from aotbuild.format.target import HOST
-from aotbuild.runtime import fork
-from aotbuild.runtime.trees import with_static_values
+from aotbuild.runtime.binding import with_static_values
+from aotbuild.runtime.concurrency import clear_in_child
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
@@ -80,7 +80,7 @@ def make_dispatch(
     )
     made._fun = _Named(name)
     dispatch: Callable[..., Any] = made
-    fork.clear_in_child(dispatch, clear_calls)
+    clear_in_child(dispatch, clear_calls)
     return dispatch
 
 

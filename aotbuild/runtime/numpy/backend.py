@@ -18,9 +18,8 @@ from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.target import HOST, is_count
 from aotbuild.platforms.base import Host, client_part, names, platform_of, plugged
-from aotbuild.runtime import fork
-from aotbuild.runtime.binding import Call
-from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.binding import Call, leaf_paths
+from aotbuild.runtime.concurrency import SingleFlight, watch_forks
 from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, host_of
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import (
@@ -30,7 +29,6 @@ from aotbuild.runtime.numpy.arrays import (
 )
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.numpy.trees import NumpyTrees
-from aotbuild.runtime.trees import leaf_paths
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import OpenPackage
@@ -51,7 +49,7 @@ class NumpyBackend:
     keeps_results = False
 
     def __init__(self) -> None:
-        fork.watch(clients)
+        watch_forks(clients)
         self.trees = NumpyTrees()
         self.executable_loader = NumpyExecutableLoader(self.trees)
         self.padding = NumpyPaddedArrays()

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aotbuild.format.target import HOST
-from aotbuild.runtime import fork
+from aotbuild.runtime.concurrency import clear_in_child
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
@@ -276,7 +276,7 @@ def make_dispatch(
         _no_other_array,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
-    fork.clear_in_child(dispatch, clear_calls)
+    clear_in_child(dispatch, clear_calls)
     return dispatch
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aotbuild.format.aval import Aval
-from aotbuild.runtime.after_import import AfterImport
+from aotbuild.runtime.concurrency import AfterImport
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import DeviceArray, Where, is_plain, read, where_of
 

@@ -24,7 +24,7 @@ from aotbuild.errors import (
 )
 from aotbuild.platforms.base import Client
 from aotbuild.runtime import devices
-from aotbuild.runtime.jax.executables import JaxExecutable
+from aotbuild.runtime.jax.backend import JaxExecutable
 from aotbuild.runtime.numpy.executables import NumpyExecutable
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
