@@ -10,7 +10,7 @@ import pytest
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.format.signature import Function, Static
-from aotbuild.runtime import trees
+from aotbuild.runtime import binding
 from aotbuild.runtime.binding import Bound, Call, bind, rebind
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.jax.backend import JaxBackend
@@ -28,7 +28,7 @@ FUNCTION = Function(
 
 
 def flatten(bound: Bound) -> Call:
-    return trees.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats()))
+    return binding.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats()))
 
 
 def test_canonical_order_and_defaults() -> None:

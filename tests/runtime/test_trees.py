@@ -12,14 +12,14 @@ import pytest
 from aotbuild.errors import AotbuildError
 from aotbuild.format.outputs import describe_output
 from aotbuild.format.tree import describe
-from aotbuild.runtime import trees
+from aotbuild.runtime import binding
 from aotbuild.runtime.jax.backend import JaxTrees
 
 Point = namedtuple("Point", "x y")
 
 
 def restore(tree: Any, inputs: Any) -> Any:
-    return trees.restore(tree, inputs, JaxTrees())
+    return binding.restore(tree, inputs, JaxTrees())
 
 
 @jax.tree_util.register_dataclass
