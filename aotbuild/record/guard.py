@@ -1,28 +1,24 @@
 """The guard: from here on nothing is traced, lowered or compiled without a word.
 
-jax calls listeners before it traces, lowers or compiles. They are installed while a guard holds
-somewhere, and when jax has been imported, which a guard never does itself. Each context
+jax calls listeners before it traces, lowers or compiles. Ours is installed by the first guard, or
+when jax has been imported, which a guard never does itself. Each context
 (`contextvars`) has a stack of guards, so that a guard holds for the code that runs inside it and
 for tasks that this code starts. Below the stack are the guards of the whole process.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextvars import ContextVar
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.concurrency import AfterImport
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _MODES = ("raise", "log", "count")
 _ALLOW = "allow"
@@ -33,7 +29,6 @@ _BUILDING = "AOTBUILD_BUILDING"  # set in processes that compile on purpose
 _stack: ContextVar[tuple[tuple[object, str], ...]] = ContextVar("aotbuild_guard", default=())
 _of_process: tuple[tuple[object, str], ...] = ()  # replaced, never changed: it is read unlocked
 _lock = threading.RLock()  # reentrant: a signal handler may interrupt `_seen`
-_holding = 0  # how many guards hold
 _counts: dict[str, Counter[str]] = {}
 _logged: set[Hashable] = set()
 
@@ -42,10 +37,10 @@ class Guard:
     """Forbid, log or count all tracing, lowering and compiling; `aotbuild.guard` is this class.
 
     It looks at whatever jax does in this process, not only at functions of a package. As a context
-    manager or a decorator it holds for the code inside, and for the asyncio tasks that this code
-    makes. A thread that is started inside is not inside, unless it runs in a copy of the context,
-    as `asyncio.to_thread` does. `start` makes it hold for all threads until `stop`. The innermost
-    one decides, and all of them are within what `start` began. Warm calls cost nothing.
+    manager it holds for the code inside, and for the asyncio tasks that this code makes. A thread
+    that is started inside is not inside, unless it runs in a copy of the context, as
+    `asyncio.to_thread` does. `start` makes it hold for all threads until `stop`. The innermost one
+    decides, and all of them are within what `start` began. Warm calls cost nothing.
 
     Args:
         mode: `"raise"` raises CompilationForbidden before anything is done; `"log"` logs a warning,
@@ -57,8 +52,6 @@ class Guard:
     Examples:
         >>> with aotbuild.guard("raise"):
         ...     logits = library.logits(params, tokens)
-        >>> @aotbuild.guard("log")
-        ... def handle(request): ...
         >>> aotbuild.guard("raise").start()
     """
 
@@ -91,28 +84,22 @@ class Guard:
         """Make it hold for the whole process, and return it; a second call does nothing."""
         global _of_process
         with _lock:
-            is_new = all(known is not self for known, _ in _of_process)
-            if is_new:
+            if all(known is not self for known, _ in _of_process):
                 _of_process = (*_of_process, (self, self._mode))
-        if is_new:
-            _hold(1)
+        _listen()
         return self
 
     def stop(self) -> None:
         """End what `start` began; a second call does nothing."""
         global _of_process
         with _lock:
-            before = _of_process
-            _of_process = tuple(entry for entry in before if entry[0] is not self)
-            was_on = len(_of_process) < len(before)
-        if was_on:
-            _hold(-1)
+            _of_process = tuple(entry for entry in _of_process if entry[0] is not self)
 
     def __repr__(self) -> str:
         return "aotbuild.guard.allow()" if self._mode == _ALLOW else f"guard({self._mode!r})"
 
     def __enter__(self) -> Guard:
-        _hold(1)
+        _listen()
         _stack.set((*_stack.get(), (self, self._mode)))
         return self
 
@@ -123,31 +110,6 @@ class Guard:
         traceback: TracebackType | None,
     ) -> None:
         _leave(self)
-        _hold(-1)
-
-    def __call__(self, function: F) -> F:
-        """Return a function that runs inside this guard: sync or async.
-
-        AotbuildError for a generator.
-        """
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        async def call_async(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return await function(*args, **kwargs)
-
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            msg = (
-                f"guard: {function.__qualname__} is a generator\n"
-                "  expected a function or a coroutine function\n"
-                "Write `with aotbuild.guard(…):` around the steps inside it."
-            )
-            raise AotbuildError(msg)
-        made = call_async if inspect.iscoroutinefunction(function) else call
-        return functools.wraps(function)(made)  # type: ignore[return-value]
 
 
 def start_from_environment() -> None:
@@ -180,37 +142,21 @@ def _leave(guard: object) -> None:
 # --- listeners ------------------------------------------------------------------------------------
 
 
-def _hold(change: int) -> None:
-    """Count the guards that hold, and have jax tell of what it begins while there are any."""
-    global _holding
-    with _lock:
-        _holding += change
-        if not _holding:
-            _AFTER_JAX.stop()
-        elif "jax" not in sys.modules:
-            _AFTER_JAX.start()
-    _listen()
-
-
 def _listen() -> None:
-    """Have the listeners installed if and only if a guard holds."""
+    """Have jax tell of what it begins, from now on or when it is imported.
+
+    The listener stays, because removing it could make jax skip another one.
+    """
     if "jax" not in sys.modules:
+        _AFTER_JAX.start()
         return
-    # Outside the lock: this may wait for another thread that imports jax, and then calls this.
     from aotbuild.record import private
 
-    with _lock:
-        if _holding:
-            # It stays registered, because removing it could make jax skip another listener.
-            private.listen_to_begins(_on_begin)
-            private.listen_to_traces(_on_trace)
-        else:
-            private.stop_listening_to_traces()
+    private.listen_to_begins(_on_begin)
 
 
 def _on_jax() -> None:
-    with _lock:
-        _AFTER_JAX.stop()
+    _AFTER_JAX.stop()
     _listen()
 
 
@@ -223,12 +169,6 @@ def _on_begin(event: str, _: float, **facts: Any) -> None:
 
     if (kind := private.BEGINS.get(event)) and _mode():
         _seen(kind, str(facts.get("fun_name", "")), sys._getframe(1))
-
-
-def _on_trace(frame: FrameType) -> None:
-    """Look at a trace that begins."""
-    if _mode():
-        _seen("tracing", "", frame)
 
 
 def _mode() -> str:

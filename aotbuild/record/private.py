@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import api, config, core, dispatch, monitoring, pjit, tree_util, util, xla_bridge
+from jax._src import api, config, core, dispatch, monitoring, pjit, tree_util, xla_bridge
 from jax._src.array import ArrayImpl
 from jax._src.interpreters import partial_eval
 from jaxlib import _jax
@@ -28,16 +28,12 @@ JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
 
 # --- what is about to happen ----------------------------------------------------------------------
 
-# jax tells listeners of scalars of each of these when it begins, and of the outermost trace only.
+# jax tells listeners of scalars of each of these when it begins, and of the outermost trace only:
+# of a jitted function inside an eager `grad` or `vmap`, when it is lowered.
 BEGINS = {
     dispatch.JAXPR_TRACE_EVENT: "tracing",
     dispatch.JAXPR_TO_MLIR_MODULE_EVENT: "lowering",
     dispatch.BACKEND_COMPILE_EVENT: "compiling",
-}
-# Functions of jax under which a trace is part of another one, or of a lowering.
-_OUTER = {
-    *("trace_to_jaxpr", "trace_to_jaxpr_nocache", "trace_to_jaxpr_dynamic"),
-    "lower_sharding_computation",
 }
 
 
@@ -48,59 +44,6 @@ def listen_to_begins(listener: Callable[..., None]) -> None:
     """
     if listener not in monitoring.get_scalar_listeners():
         monitoring.register_scalar_listener(listener)
-
-
-class _Silent(list[None]):
-    """A listener that is false, so that `util.test_event` calls nothing.
-
-    It reads the global twice: None in between, set by another thread, would be called.
-    """
-
-    def __call__(self, *_: object) -> None:
-        """Do nothing: the listener was taken away while an event was told."""
-
-
-_SILENT: Any = _Silent()
-_heard: list[tuple[Any, Any]] = []  # (what is installed, what was installed before)
-
-
-def listen_to_traces(listener: Callable[[FrameType], None]) -> None:
-    """Call a listener before each trace of a jitted function inside an eager `grad` and the like.
-
-    `listen_to_begins` is told of all others. jax calls `util.test_event_listener` when any trace
-    begins.
-    """
-    if _heard:
-        return
-    before = util.test_event_listener
-
-    def heard(name: str, *facts: object) -> None:
-        if before:
-            before(name, *facts)
-        if name == "trace_to_jaxpr" and _is_outermost(frame := sys._getframe(2)):
-            listener(frame)
-
-    util.test_event_listener = heard
-    _heard.append((heard, before))
-
-
-def stop_listening_to_traces() -> None:
-    """Put back what was installed before `listen_to_traces`."""
-    while _heard:
-        heard, before = _heard.pop()
-        if util.test_event_listener is heard:
-            util.test_event_listener = before or _SILENT
-
-
-def _is_outermost(frame: FrameType) -> bool:
-    """Return whether a frame traces a jitted function, in no other trace, that was not told of."""
-    caller = frame.f_back
-    if caller is None or caller.f_code.co_name != "_trace_for_jit":
-        return False  # the body of a scan and the like; then its program is traced
-    if core.trace_state_clean():
-        return False  # jax tells listeners of scalars
-    outside = frames(caller.f_back)
-    return not any(each.f_code.co_name in _OUTER for each in outside if is_jax(each))
 
 
 def forget_unfinished(frame: FrameType) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -102,7 +101,7 @@ class TestRaise:
 
     @pytest.mark.parametrize("transform", [jax.vmap, lambda f: lambda x: jax.jvp(f, (x,), (x,))])
     def test_the_same_transformed_call_works_afterwards(self, transform: Any) -> None:
-        assert forbidden_then_allowed(transform(new_jit()), X) == ["tracing"] * 2
+        assert forbidden_then_allowed(transform(new_jit()), X) == ["lowering"] * 2
 
     def test_a_new_loop_works_afterwards(self) -> None:
         body = lambda c, a: (c + a.sum(), a)  # noqa: E731
@@ -210,46 +209,10 @@ class TestWhichGuardHolds:
         new_jit()(X)
 
 
-class TestDecorator:
-    def test_a_function(self) -> None:
-        @guard("raise")
-        def forbidden(x: Any) -> Any:
-            """Say so."""
-            return permitted(x) + new_jit()(x)
-
-        permitted = guard.allow()(lambda x: new_jit()(x))
-        assert (forbidden.__name__, forbidden.__doc__) == ("forbidden", "Say so.")
-        with pytest.raises(CompilationForbidden):
-            forbidden(X)
-        new_jit()(X)
-
-    def test_a_coroutine_function(self) -> None:
-        @guard("raise")
-        async def forbidden() -> None:
-            await asyncio.sleep(0)
-            new_jit()(X)
-
-        assert inspect.iscoroutinefunction(forbidden)
-        with pytest.raises(CompilationForbidden):
-            asyncio.run(forbidden())
-
-    def test_a_generator_is_refused(self) -> None:
-        def steps() -> Iterator[int]:
-            yield 1
-
-        async def async_steps() -> AsyncIterator[int]:
-            yield 1
-
-        for function in (steps, async_steps):
-            with pytest.raises(AotbuildError, match="steps is a generator"):
-                guard("raise")(function)
-
-    @pytest.mark.parametrize("mode", ["Raise", "allow", None, ""])
-    def test_another_mode_is_refused(self, mode: Any) -> None:
-        with pytest.raises(
-            AotbuildError, match=r"guard\(mode\): expected one of raise, log, count"
-        ):
-            guard(mode)
+@pytest.mark.parametrize("mode", ["Raise", "allow", None, ""])
+def test_another_mode_is_refused(mode: Any) -> None:
+    with pytest.raises(AotbuildError, match=r"guard\(mode\): expected one of raise, log, count"):
+        guard(mode)
 
 
 class TestLogAndCount:
