@@ -13,9 +13,6 @@ from aotbuild.report.words import plural
 if TYPE_CHECKING:
     from aotbuild.record.init import Preparation
 
-# How many jits without a name are listed; the JSON document has all.
-_SHOWN = 20
-
 
 @command(
     "Write a manifest with TODOs for what is under jit.",
@@ -46,24 +43,13 @@ def init(output: Output, modules: list[str], root: Path, dry_run: bool) -> None:
     rows = [(e.name, e.function.call, e.function.jit or "none") for e in found.entries]
     if rows:
         output.table(("function", "call", "jit"), rows)
-    texts = [*_left_out(found), *_to_add(found)]
+    known = f"{', '.join(found.known)}: in {found.manifest} already"
+    texts = [*([known] if found.known else []), *_to_add(found)]
     if dry_run:
         texts += [f"{path.name}:\n\n{text}" for path, text in [*found.files.items()][:1]]
     for text in texts:
         output.text(f"\n{text}")
     output.text("\n".join(["", *_ending(found, written)]))
-
-
-def _left_out(found: Preparation) -> list[str]:
-    """Return what the manifest does not get."""
-    parts = [f"{', '.join(found.known)}: in {found.manifest} already"] if found.known else []
-    if found.unnamed:
-        lines = [f"  {file}:{each.line}: {each.what}" for file, each in found.unnamed[:_SHOWN]]
-        more = len(found.unnamed) - _SHOWN
-        lines += [f"  and {more} more; --json lists them"] if more > 0 else []
-        head = f"{plural(len(found.unnamed), 'jit')} that no manifest can name; assign each to a "
-        parts.append("\n".join([f"{head}name at the top of a module:", *lines]))
-    return parts
 
 
 def _to_add(found: Preparation) -> list[str]:
@@ -111,6 +97,5 @@ def _document(found: Preparation) -> dict[str, Any]:
             for entry in found.entries
         ],
         "known": list(found.known),
-        "unnamed": [{"file": file, **vars(each)} for file, each in found.unnamed],
         "tables": found.tables,
     }

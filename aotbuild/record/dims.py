@@ -54,19 +54,13 @@ def find_dims(
     return Dims(names, tuple(order), tuple(rows))
 
 
-def product_of(order: Sequence[str], rows: Collection[Row]) -> dict[str, list[int]] | None:
-    """Return the sizes of each dim if the rows are all their combinations, else None."""
-    sizes = {name: sorted({row[i] for row in rows}) for i, name in enumerate(order)}
-    return sizes if len(set(rows)) == prod(map(len, sizes.values())) else None
-
-
 def dims_option(
     order: Sequence[str], rows: Collection[Row]
 ) -> dict[str, list[int]] | list[dict[str, int]]:
     """Return `dims` as the manifest has it: all combinations if all occurred, else the rows."""
-    found = product_of(order, rows)
-    if found is not None:
-        return found
+    sizes = {name: sorted({row[i] for row in rows}) for i, name in enumerate(order)}
+    if len(set(rows)) == prod(map(len, sizes.values())):
+        return sizes
     return [dict(zip(order, row, strict=True)) for row in sorted(set(rows))]
 
 

@@ -16,7 +16,7 @@ from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.record.manifest_text import SCHEMA_LINE, flow, manifest_files, read_text
-from aotbuild.record.source import FoundFunction, Module, Unnamed
+from aotbuild.record.source import FoundFunction, Module
 from aotbuild.record.specs import TODO, UNKNOWN
 
 PYPROJECT = "pyproject.toml"
@@ -73,7 +73,6 @@ class Preparation:
         package: The import package that receives `_aot/`.
         entries: The functions that the manifest gets.
         known: The names of functions that the manifest has already.
-        unnamed: The jits that no manifest can name, each with its file.
         tables: What pyproject.toml needs; empty if the build hook is there already.
         files: The files to write, which are new.
     """
@@ -82,7 +81,6 @@ class Preparation:
     package: str
     entries: tuple[Drafted, ...]
     known: tuple[str, ...]
-    unnamed: tuple[tuple[str, Unnamed], ...]
     tables: str
     files: dict[Path, str]
 
@@ -95,20 +93,17 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     """
     place, package = _package(root, wanted[0])
     found: dict[str, tuple[str, FoundFunction]] = {}
-    unnamed: list[tuple[str, Unnamed]] = []
     for text in wanted:
         name, _, function = text.partition(":")
         for module, path in _modules(root, name, place, package):
             shown = path.relative_to(root).as_posix()
             source = _read(module, path, shown)
-            functions, others = source.find()
+            functions = source.find()
             if function:
-                functions, others = [_chosen(source, function, functions, shown)], []
+                functions = [_chosen(source, function, functions, shown)]
             found.update({each.call: (shown, each) for each in functions})
-            unnamed += [(shown, each) for each in others]
     if not found:
-        listed = "".join(f"\n  {file}:{each.line}: {each.what}" for file, each in unnamed[:8])
-        problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit has a name{listed}"
+        problem = "no function under jax.jit, nnx.jit or eqx.filter_jit has a name"
         remedy = f"Name a function yourself: aotbuild init {wanted[0].partition(':')[0]}:FUNCTION"
         raise ProjectError(wanted[0], problem, remedy)
     pyproject = read_text(root / PYPROJECT)
@@ -128,7 +123,7 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     if pyproject is None and not (root / "setup.py").is_file():
         files[root / PYPROJECT] = tables
     known = tuple(name for name, call in calls.items() if call in found)
-    return Preparation(manifest, package, tuple(entries), known, tuple(unnamed), tables, files)
+    return Preparation(manifest, package, tuple(entries), known, tables, files)
 
 
 def _hook(text: str) -> dict[str, Any]:

@@ -54,14 +54,6 @@ class FoundFunction:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Unnamed:
-    """A jit that no manifest can name: the line, and what it is."""
-
-    line: int
-    what: str
-
-
 class Module:
     """A module of Python source; SyntaxError or ValueError if it is none."""
 
@@ -76,13 +68,9 @@ class Module:
         names = [name for name, _ in assigned]
         self.assigned = {name: value for name, value in assigned if names.count(name) == 1}
 
-    def find(self) -> tuple[list[FoundFunction], list[Unnamed]]:
-        """Return the functions under a jit that have a name, and the jits that have none."""
-        named = [*self._named(self.tree.body, ())]
-        nodes = {id(node) for _, node, _ in named}
-        inside = {id(inner) for _, node, _ in named for inner in _parts(node)}
-        found = [self._function(qualname, node, jit) for qualname, node, jit in named]
-        return found, [*self._unnamed(nodes | inside)]
+    def find(self) -> list[FoundFunction]:
+        """Return the functions under a jit that have a name."""
+        return [self._function(*named) for named in self._named(self.tree.body, ())]
 
     def plain(self, name: str) -> FoundFunction | None:
         """Return a function at the top of the module that is under no jit."""
@@ -107,16 +95,6 @@ class Module:
                     jit = self._jit(value)
                     if jit and jit.wrapped is not None:
                         yield ".".join((*owners, name)), statement, jit
-
-    def _unnamed(self, known: set[int]) -> Iterator[Unnamed]:
-        for node in ast.walk(self.tree):
-            if isinstance(node, FunctionNode) and id(node) not in known:
-                if any(map(self._jit, node.decorator_list)):
-                    yield Unnamed(node.lineno, f"the jit of {node.name}")
-            elif isinstance(node, ast.Call) and id(node) not in known:
-                jit = self._jit(node)
-                if jit and jit.wrapped is not None:
-                    yield Unnamed(node.lineno, f"the jit of {ast.unparse(jit.wrapped)[:40]}")
 
     def _jit(self, node: ast.expr | None, way: int = 0) -> _Jit | None:
         """Return the jit that an expression is: `jax.jit`, `partial(jax.jit, …)`, `jax.jit(f)`."""
@@ -230,14 +208,6 @@ def _executed(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _executed(getattr(statement, part, []))
             for handler in getattr(statement, "handlers", []):
                 yield from _executed(handler.body)
-
-
-def _parts(node: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the expressions that make a jit which has a name."""
-    if not isinstance(node, FunctionNode):
-        yield getattr(node, "value", node)
-    else:
-        yield from (inner for each in node.decorator_list for inner in ast.walk(each))
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:

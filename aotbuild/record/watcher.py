@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from threading import get_ident
 from time import monotonic
 from typing import Any
 
@@ -128,12 +129,6 @@ class Watched:
         return describe_function(inspect.unwrap(called.wrapper), info, called.wrap, called.wrapper)
 
 
-class _OfThread(threading.local):
-    """What this thread is doing: `is_inside` while it describes a call."""
-
-    is_inside = False
-
-
 class Watcher:
     """Watches this process. There is one at most."""
 
@@ -145,7 +140,7 @@ class Watcher:
     def begin(self) -> None:
         """Begin anew, also in a forked process, where other threads may have held the lock."""
         self._lock = threading.RLock()
-        self._local = _OfThread()
+        self._describing: set[int] = set()  # the threads that are describing a call
         self._functions: dict[tuple[int, int], Watched] = {}
         self._jitted: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._gone: list[Watched] = []  # of functions that the program has dropped
@@ -194,7 +189,7 @@ class Watcher:
             self._report(err)
 
     def _is_elsewhere(self) -> bool:
-        return not self._is_on or self._local.is_inside or private.is_tracing()
+        return not self._is_on or get_ident() in self._describing or private.is_tracing()
 
     def _count(
         self, watched: Watched, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float = 0.0
@@ -211,11 +206,11 @@ class Watcher:
         if counted is None:
             if has_tracers(args, kwargs):
                 return
-            self._local.is_inside = True
+            self._describing.add(get_ident())
             try:
                 counted = self._first(watched, key, args, kwargs)
             finally:
-                self._local.is_inside = False
+                self._describing.discard(get_ident())
             counted.seconds += seconds
         counted.calls += 1
         if is_first or monotonic() - self._written > _TICK:
