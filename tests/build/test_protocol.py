@@ -38,7 +38,6 @@ REQUESTS: list[protocol.Request] = [
         blobs=Path("/not utf-8 \udcff"),
         store=Path("/store"),
         behind=True,
-        keep=("hlo",),
         secret_paths=("/home/mé",),
         provenance={"jax": "0.10.2"},
         config=(("jax_enable_x64", True), ("jax_a", float("inf"))),

@@ -112,7 +112,7 @@ def _replies() -> Iterator[Any]:
     yield protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="no")
     golden = index_fuzz.RECORDS[2].golden
     yield protocol.GoldenOutputs(golden=golden, floats=("float32",))
-    yield protocol.Done(made=("0" * 64,), used=(), blobs={"a": "b"}, problems={"a": "b"})
+    yield protocol.Done(made=("0" * 64,), used=(), blobs={"0" * 64: "b"}, problems={"a": "b"})
 
 
 def protocol_seeds() -> Seeds:
