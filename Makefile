@@ -5,12 +5,11 @@ BIN = $(VENV)/bin
 JOBS ?= auto
 SCALE ?= 1
 
-.PHONY: help demo test faults fuzz soak zoo check bench lint format docs release clean
+.PHONY: help demo test fuzz soak zoo check bench lint format docs release clean
 
 help:
 	@echo "make demo    build the examples' wheels, install them into a fresh environment, time first answers"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
-	@echo "make faults  attack and damage everything, with a line per experiment and a count"
 	@echo "make soak    call, load and close a million times and from 16 threads; memory must not grow (SCALE=0.1)"
 	@echo "make fuzz    fuzz what reads files and messages (SECONDS=600 in all, or RUNS= of each; SEED=; FUZZ=names)"
 	@echo "make zoo     build and call the programs of tests/zoo, on the oldest jax and the newest"
@@ -41,9 +40,6 @@ bench: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
-
-faults: $(VENV)/.installed
-	$(BIN)/python tests/faults/run.py -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 # atheris instruments what a process imports, so it has an environment of its own. Where it has no
 # wheel, the environment is made without it, and run.py says that nothing is fuzzed.

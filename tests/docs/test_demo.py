@@ -53,33 +53,19 @@ def test_nothing_is_wrong(lm: ModuleType, reports: Reports) -> None:
     assert problems(lm, reports) == []
 
 
-@pytest.mark.parametrize("scores", [[0.5, -1.1], [0.5], [0.5, float("nan")]])
-def test_other_scores(lm: ModuleType, reports: Reports, scores: list[float]) -> None:
-    reports["jax"][0]["scores"] = scores
+def test_other_scores(lm: ModuleType, reports: Reports) -> None:
+    reports["jax"][0]["scores"] = [0.5, -1.1]
     assert problems(lm, reports) == ["the scores of aotbuild differ from those of jax.jit"]
 
 
-@pytest.mark.parametrize("way", ["jax", "numpy"])
-@pytest.mark.parametrize("what", ["traced", "lowered", "compiled", "from cache"])
-def test_something_was_compiled(lm: ModuleType, reports: Reports, way: str, what: str) -> None:
-    reports[way][0]["counts"][what] = 1
-    assert problems(lm, reports) == [f"1 {what} in a process with the precompiled wheel, not 0"]
+def test_something_was_compiled(lm: ModuleType, reports: Reports) -> None:
+    reports["numpy"][0]["counts"]["lowered"] = 1
+    assert problems(lm, reports) == ["1 lowered in a process with the precompiled wheel, not 0"]
 
 
 def test_nothing_was_counted(lm: ModuleType, reports: Reports) -> None:
     reports["jit"][0]["counts"]["lowered"] = 0
     assert problems(lm, reports) == ["no lowered counted with jit: the counters are broken"]
-
-
-def test_jax_was_imported_for_numpy(lm: ModuleType, reports: Reports) -> None:
-    reports["numpy"][0]["jax"] = True
-    (problem,) = problems(lm, reports)
-    assert problem.startswith('jax was imported with arrays="numpy"')
-
-
-def test_a_cold_cache(lm: ModuleType, reports: Reports) -> None:
-    reports["cache"][0]["counts"]["compiled"] = 1
-    assert problems(lm, reports) == ["jax's cache was not warm"]
 
 
 def test_the_manifests_build_the_same_functions() -> None:

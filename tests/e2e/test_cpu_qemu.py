@@ -25,6 +25,7 @@ CAN_BUILD_V4 = cpuinfo.architecture() == "x86_64" and (
 )
 pytestmark = [
     pytest.mark.wheel,
+    pytest.mark.any_jax,
     pytest.mark.skipif(QEMU is None, reason="qemu-x86_64 is missing: apt-get install qemu-user"),
     pytest.mark.skipif(not CAN_BUILD_V4, reason="x86-64-v4 cannot be built here"),
 ]

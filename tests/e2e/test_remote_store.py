@@ -1,13 +1,10 @@
-"""Builds that share a store: servers of S3 and HTTP, some killed or silent, and a folder."""
+"""Builds that share a store: a server of S3, killed or silent."""
 
 from __future__ import annotations
 
-import http.server
 import json
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +94,7 @@ def python(run: Path) -> Path:
 
     def make(folder: Path) -> None:
         layer = make_layer(folder / "env")
-        wanted = ("s3fs", "aiohttp", "moto[server]")
+        wanted = ("s3fs", "moto[server]")
         run_uv(("pip", "install", "--quiet", "--python", layer, *wanted), folder)
 
     return made_once(run / "remote-store", make) / "env" / "bin" / "python"
@@ -197,41 +194,6 @@ def test_a_server_that_dies_in_the_middle_of_a_build(
     assert store["made"] > 0
     assert len(b.warnings) == 1
     assert b.warnings[0].startswith("s3://team: left out for the rest of the build: ")
-    assert b.package == a.package
-
-
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder."""
-
-    def do_GET(self) -> None:
-        super().do_GET()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Path], str]]:
-    servers = []
-
-    def begin(folder: Path) -> str:
-        handler = partial(Handler, directory=str(folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever).start()
-        return f"127.0.0.1:{server.server_port}"
-
-    yield begin
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-def test_a_store_behind_http_is_read(a: Builder, b: Builder, serve: Callable[[Path], str]) -> None:
-    host = serve(a.store)
-    document = b.build(f"http://{host}")
-    assert b.compilations == 0
-    assert document["store"]["fetched"] == document["store"]["used"] > 0
     assert b.package == a.package
 
 

@@ -15,7 +15,7 @@ from support.installs import build_wheel, install_by_uv
 from support.levels import OTHER_LEVEL
 from support.projects import copy_project
 
-from aotbuild.toolchains.uv import find_python, run_uv
+from aotbuild.toolchains.uv import find_python
 from aotbuild.verify.api import Options, verify
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
@@ -151,14 +151,3 @@ class TestInstalled:
         python = environment(tmp_path / "env", newer, links, wheel)
         done = call(python, tmp_path)
         assert done.stdout == f"native beside jaxlib {NEW}\n", done.stderr
-
-    def test_beside_a_third_one_it_is_refused(
-        self, wheel: Path, newer: str, links: Path, tmp_path: Path
-    ) -> None:
-        jax = (f"jax=={THIRD}", f"jaxlib=={THIRD}", "aotbuild")
-        python = environment(tmp_path / "env", newer, links, *jax)
-        run_uv(("pip", "install", "--quiet", "--no-deps", "--python", python, wheel), tmp_path)
-        done = call(python, tmp_path)
-        assert done.returncode == 1
-        assert "NoExecutable: predict" in done.stderr
-        assert f"jaxlib: expected {OLD} or {NEW}, found {THIRD}" in done.stderr

@@ -89,8 +89,10 @@ def test_the_mode_is_part_of_the_signature(root: Path) -> None:
     code = """
 from aotbuild.errors import SignatureMismatch
 model, twin = m.make_net(), m.make_net()
-for _ in range(2):
-    same(quietly(lib.forward, model, x), m.forward(twin, x))
+both = np.stack([x, x])
+for value in (x, both, x, both):
+    same(quietly(lib.forward, model, value), m.forward(twin, value))
+assert lib.stats()["misses"] == 2, lib.stats()
 same(nnx.state(model), nnx.state(twin))
 model.eval()
 twin.eval()
@@ -102,18 +104,6 @@ except SignatureMismatch as err:
     assert "model.norm" in str(err) and "compiled with False, called with True" in str(err), err
 else:
     raise AssertionError
-"""
-    call(root, FLAX + code)
-
-
-def test_each_signature_changes_the_callers_objects(root: Path) -> None:
-    code = """
-model, twin = m.make_net(), m.make_net()
-both = np.stack([x, x])
-for value in (x, both, x, both):
-    same(quietly(lib.forward, model, value), m.forward(twin, value))
-same(nnx.state(model), nnx.state(twin))
-assert lib.stats()["misses"] == 2, lib.stats()
 """
     call(root, FLAX + code)
 
@@ -169,8 +159,6 @@ m.new_variable(twin, x)
 same(quietly(lib.popped, model), m.popped(twin))
 same(model, twin)
 assert not hasattr(model, "depth") and not hasattr(model, "seen")
-_, model = check("rewired", x)
-assert model.more[0] is model.norm and type(model.last).__name__ == "LoRA"
 """
     call(root, FLAX + code)
 
@@ -188,27 +176,10 @@ for _ in range(3):
 
 def test_an_object_that_is_in_the_arguments_twice(root: Path) -> None:
     code = """
-from aotbuild.errors import AotbuildError
 model, twin = m.make_twice(), m.make_twice()
 same(quietly(lib.quiet, model, x), m.quiet(twin, x))
 assert model.a is model.b and model.a.deterministic
 same(model, twin)
-model = m.make_twice()
-try:
-    lib.named(model, x)
-except AotbuildError as err:
-    assert "a flax.nnx.nn.stochastic.Dropout is at 2 places in the arguments" in str(err), err
-else:
-    raise AssertionError
-assert not hasattr(model.a, "label")
-"""
-    call(root, FLAX + code)
-
-
-def test_a_module_that_is_made_in_the_function(root: Path) -> None:
-    code = """
-b = np.ones(2, "float32")
-same(quietly(lib.made, b), m.made(b))
 """
     call(root, FLAX + code)
 
@@ -232,7 +203,7 @@ import proj.equinox_models as e
 model, twin = m.make_tied(), m.make_tied()
 same(quietly(lib.donating, model, tokens), m.donating(twin, tokens))
 same(nnx.state(model), nnx.state(twin))
-assert lib.donating.function.donate == ("model",) and lib.kept.function.donate == ()
+assert lib.donating.function.donate == ("model",)
 assert lib.rest_donated.function.donate == ("y",)
 y, z = jax.numpy.ones(2), jax.numpy.ones(2)
 same(quietly(lib.rest_donated, x[0, :2], y), e.rest_donated(x[0, :2], z))
@@ -266,10 +237,9 @@ same(nnx.state(model), before)
     call(root, FLAX + code)
 
 
-@pytest.mark.parametrize("policy", ["portable", "jit"])
-def test_fallbacks_write_back_too(root: Path, policy: str) -> None:
+def test_fallbacks_write_back_too(root: Path) -> None:
     code = """
-import dataclasses, os
+import dataclasses
 from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.source import locate
@@ -282,9 +252,9 @@ for _ in range(2):
     same(found["scores"], expected["scores"])
     assert found["model"] is model
 same(nnx.state(model), nnx.state(twin))
-assert lib.stats()["fallbacks"][os.environ["AOTBUILD_FALLBACK"]] == 2, lib.stats()
+assert lib.stats()["fallbacks"]["jit"] == 2, lib.stats()
 """
-    call(root, FLAX + code, AOTBUILD_FALLBACK=policy)
+    call(root, FLAX + code, AOTBUILD_FALLBACK="jit")
 
 
 def test_precompiled_is_a_drop_in(root: Path) -> None:

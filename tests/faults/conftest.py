@@ -1,4 +1,4 @@
-"""What experiments share, and what the runner says of each: which cause of `causes.py` it tries."""
+"""What experiments share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from faults.causes import CAUSES
 from faults.odd_builds import Project, built, project_in
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        for mark in item.iter_markers("cause"):
-            (number,) = mark.args
-            assert number in CAUSES, f"{item.nodeid}: no cause {number}"
-            item.user_properties.append(("cause", number))
 
 
 @pytest.fixture(scope="session")

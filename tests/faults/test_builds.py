@@ -47,7 +47,6 @@ class Case:
     says: str = DONE
     at_import: bool = False
     alone: bool = False
-    causes: tuple[int, ...] = ()
 
     @property
     def module(self) -> str:
@@ -69,38 +68,24 @@ CASES = {
     # It prints, also what looks like a message.
     "prints": Case("print('hi')"),
     "prints much": Case("print('x' * 5_000_000)"),
-    "prints what is not text": Case("import os\nos.write(1, bytes(range(256)))"),
-    "prints messages": Case(f"print({DONE_LINE.decode()!r})", causes=(23,)),
-    "prints messages to the file": Case(f"import os\nos.write(1, {STARTED_LINE!r})", causes=(23,)),
-    "logs messages": Case(f"import os\nos.write(2, {STARTED_LINE!r})", causes=(23,)),
-    "runs a program that prints messages": Case(
-        f"import subprocess\nsubprocess.run(['echo', {DONE_LINE.decode()!r}])", causes=(23,)
-    ),
+    "prints messages": Case(f"print({DONE_LINE.decode()!r})"),
+    "prints messages to the file": Case(f"import os\nos.write(1, {STARTED_LINE!r})"),
     "reads its input": Case("import sys\nassert sys.stdin.read() == ''"),
-    "writes 'done' to all files": Case(
-        TO_ALL_FILES.format(DONE_LINE), forged(DONE_LINE), causes=(23,)
-    ),
+    "writes 'done' to all files": Case(TO_ALL_FILES.format(DONE_LINE), forged(DONE_LINE)),
     "writes of another target to all files": Case(
-        TO_ALL_FILES.format(STARTED_LINE), forged(STARTED_LINE), at_import=True, causes=(23,)
+        TO_ALL_FILES.format(STARTED_LINE), forged(STARTED_LINE), at_import=True
     ),
     "writes of a result to all files": Case(
-        TO_ALL_FILES.format(COMPILED_LINE), forged(COMPILED_LINE), causes=(23,)
-    ),
-    "writes half a line to all files": Case(
-        TO_ALL_FILES.format(b"{"), "no message: '{", causes=(23,)
+        TO_ALL_FILES.format(COMPILED_LINE), forged(COMPILED_LINE)
     ),
     # It closes and replaces.
     "closes stdout": Case("import os\nos.close(1)", alone=True),
     "closes what Python prints to": Case("import sys\nsys.stdout.close()\nsys.stderr.close()"),
-    "has no stdout": Case("import sys\nsys.stdout = sys.stderr = sys.__stdout__ = None"),
     "closes all files": Case(
         "import os\nos.closerange(3, 300)",
         CLOSED,
         alone=True,
         at_import=True,
-    ),
-    "replaces json": Case(
-        "import json\njson.dumps = lambda *_, **__: 'x'", "no message: ", alone=True
     ),
     "replaces open": Case(
         "import builtins\nbuiltins.open = lambda *_, **__: 1 / 0", alone=True, at_import=True
@@ -119,51 +104,30 @@ CASES = {
         "    if name.startswith('aotbuild'): del sys.modules[name]",
         alone=True,
     ),
-    "clears sys.path": Case("import sys\nsys.path.clear()", at_import=True, alone=True),
-    "clears the environment": Case("import os\nos.environ.clear()", alone=True),
     # It changes what belongs to the whole process.
     "changes the folder": Case("import os\nos.chdir('/')"),
     "is in a folder that is gone": Case(
         "import os, tempfile\nfolder = tempfile.mkdtemp()\nos.chdir(folder)\nos.rmdir(folder)"
     ),
-    "changes the locale": Case("import locale\nlocale.setlocale(locale.LC_ALL, 'C')"),
-    "makes warnings errors": Case("import warnings\nwarnings.simplefilter('error')"),
     "ignores signals": Case(
         "import signal\nfor number in (2, 15, 1): signal.signal(number, signal.SIG_IGN)"
     ),
-    "traces itself": Case("import sys\nsys.settrace(lambda *_: None)"),
-    "has no hooks for errors": Case("import sys\nsys.excepthook = sys.unraisablehook = None"),
-    "turns collection off": Case("import gc\ngc.disable()\ngc.freeze()"),
     "changes jax": Case(
         "import jax\njax.config.update('jax_enable_x64', True)", "changed jax's settings"
     ),
     # It raises.
     "raises KeyboardInterrupt": Case("raise KeyboardInterrupt", "\nKeyboardInterrupt: "),
-    "raises KeyboardInterrupt at its import": Case(
-        "raise KeyboardInterrupt", "\nKeyboardInterrupt: ", at_import=True
-    ),
-    "raises SystemExit": Case("raise SystemExit(0)", "\nSystemExit: 0"),
     "raises SystemExit at its import": Case(
         "import sys\nsys.exit(3)", "\nSystemExit: 3", at_import=True
     ),
-    "raises GeneratorExit": Case("raise GeneratorExit", "\nGeneratorExit: "),
-    "raises what is no Exception": Case(
-        "class Own(BaseException): pass\nraise Own('mine')", "\nOwn: mine"
-    ),
-    "raises StopIteration": Case("raise StopIteration", "\nStopIteration: "),
     "raises what cannot be shown": Case(
         "class Own(Exception):\n    def __str__(self): raise SystemExit(3)\nraise Own",
         "Own: its text cannot be shown (SystemExit in __str__)",
     ),
     "raises a long text": Case("raise ValueError('x' * 5_000_000)", "characters left out"),
-    "raises what is not text": Case(r"raise ValueError('\udcff \ud800')", r"\udcff \ud800"),
     "calls itself for ever": Case("def again(): return again()\nagain()", "RecursionError: "),
     # It ends its process.
-    "exits": Case("import os\nos._exit(0)", EXITED.format(0)),
     "exits at its import": Case("import os\nos._exit(7)", EXITED.format(7), at_import=True),
-    "sends itself SIGTERM": Case(
-        "import os\nos.kill(os.getpid(), 15)", "the compiler process died of SIGTERM\n"
-    ),
     "kills its group": Case("import os\nos.killpg(0, 9)", "was killed (SIGKILL)"),
     "stops others while it is traced": Case(
         "import os, threading\nthreading.Thread(target=os._exit, args=(5,)).start()\n"
@@ -171,20 +135,9 @@ CASES = {
         EXITED.format(5),
     ),
     # It leaves something running.
-    "forks": Case(
-        "import os, time\nif os.fork() == 0:\n    time.sleep(600)\n    os._exit(0)", causes=(23,)
-    ),
-    "forks and comes back twice": Case("import os\nos.fork()", causes=(23,)),
-    "forks at its import and comes back twice": Case(
-        "import os\nos.fork()", at_import=True, causes=(23,)
-    ),
-    "starts a program": Case("import subprocess\nsubprocess.Popen(['sleep', '600'])", causes=(23,)),
+    "forks and comes back twice": Case("import os\nos.fork()"),
     "starts a program in a session of its own": Case(
         "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)",
-        causes=(23,),
-    ),
-    "starts a program without variables": Case(
-        "import subprocess\nsubprocess.Popen(['/bin/sleep', '600'], env={})", causes=(23,)
     ),
     "becomes a daemon": Case(
         """
@@ -197,19 +150,9 @@ CASES = {
             os._exit(0)
         os.wait()
         """,
-        causes=(23,),
-    ),
-    "starts a daemon and exits": Case(
-        "import os, subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-        "os._exit(0)",
-        EXITED.format(0),
-        causes=(23,),
     ),
     "starts a thread that never ends": Case(
         "import threading\nthreading.Thread(target=threading.Event().wait).start()"
-    ),
-    "starts a process pool": Case(
-        "import multiprocessing as m\nm.get_context('fork').Pool(2)", at_import=True, causes=(23,)
     ),
 }
 NAMES = {case: f"case_{number}" for number, case in enumerate(CASES)}
@@ -291,13 +234,7 @@ def build(root: Path, temporary: Path) -> tuple[str, int, str]:
     return document, int(code), ended.stderr
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.cause(number) for number in case.causes])
-        for name, case in CASES.items()
-    ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_code_that(built: dict[str, Any], name: str) -> None:
     case, function = CASES[name], NAMES[name]
     failures = [

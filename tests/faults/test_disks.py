@@ -20,8 +20,6 @@ from support.wheel_files import everywhere, put_wheel
 import aotbuild
 from aotbuild.errors import DamagedBlob
 from aotbuild.format.files import move_whole, naming, write_whole
-from aotbuild.platforms.base import names as platform_names
-from aotbuild.platforms.building import description
 from aotbuild.store.build_store import open_store
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import key_of
@@ -65,15 +63,13 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.cause(25)
-@pytest.mark.parametrize("room", [0, 100])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk_is_named(honest: Path, tmp_path: Path, name: str, room: int) -> None:
+def test_a_full_disk_is_named(honest: Path, tmp_path: Path, name: str) -> None:
     """The error says which file, and there is neither a part of it nor another temporary one."""
     words, file = COMMANDS[name]
     place = shutil.copytree(honest, tmp_path / "place")
     before = files_in(place)
-    with full_disk(room):
+    with full_disk(100):
         ended = invoke(*(word.replace("@", str(place)) for word in words))
     assert_refused(ended, f"{place}/{file}", FULL, codes=[6])
     left = {path for path in files_in(place) - before if (place / path).is_file()}
@@ -98,7 +94,6 @@ def copy(path: Path) -> None:
         shutil.copyfile(np.__file__, path)
 
 
-@pytest.mark.cause(25)
 @pytest.mark.parametrize("action", [write_in_place, write_and_move, copy])
 def test_errors_of_writing_name_the_file(tmp_path: Path, action: Callable[[Path], None]) -> None:
     path = tmp_path / "file"
@@ -107,7 +102,6 @@ def test_errors_of_writing_name_the_file(tmp_path: Path, action: Callable[[Path]
     assert (caught.value.filename, caught.value.errno) == (str(path), errno.EFBIG)
 
 
-@pytest.mark.cause(25)
 def test_a_disk_that_is_full_when_it_is_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,20 +115,11 @@ def test_a_disk_that_is_full_when_it_is_flushed(
     assert caught.value.filename == str(tmp_path / "file")
 
 
-@pytest.mark.cause(25)
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EROFS])
-def test_other_errors_keep_their_file(number: int) -> None:
-    with pytest.raises(OSError, match="words") as caught, naming(Path("/mine")):
-        raise OSError(number, "words", "/theirs")
-    assert caught.value.filename == "/theirs"
-
-
 KEY = key_of({"a": 1})
 LARGE = Entry({}, bytes(100_000))
 
 
-@pytest.mark.cause(7)
-@pytest.mark.parametrize("room", [0, 10, 200, 50_000])
+@pytest.mark.parametrize("room", [0, 50_000])
 def test_a_full_disk_of_the_store(
     tmp_path: Path, room: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,7 +152,6 @@ def removed(folder: Path, _: list[Any]) -> None:
     shutil.rmtree(folder)
 
 
-@pytest.mark.cause(25)
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
 @pytest.mark.parametrize("change", [installed_again, in_place, removed])
 def test_a_package_that_was_replaced_under_a_process(
@@ -183,7 +167,6 @@ def test_a_package_that_was_replaced_under_a_process(
     np.testing.assert_array_equal(library.f(X), X * 2)
 
 
-@pytest.mark.cause(25)
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
 def test_a_package_that_lacks_a_file(tmp_path: Path, built: list[Any], arrays: Any) -> None:
     """It was not replaced: here it is the wheel that has to be installed again."""
@@ -192,11 +175,3 @@ def test_a_package_that_lacks_a_file(tmp_path: Path, built: list[Any], arrays: A
     shutil.rmtree(folder / "blobs")
     with pytest.raises(DamagedBlob, match="Reinstall the wheel"):
         library.f(X)
-
-
-@pytest.mark.cause(25)
-@pytest.mark.parametrize("platform", platform_names())
-def test_an_executable_that_is_too_large(platform: str) -> None:
-    """XLA says this of more than 2 GiB (jaxlib 0.10.2); trying it takes 9 GB and two minutes."""
-    text = "INTERNAL: Failed to serialize CpuAotCompilationResult."
-    assert "`constants: hoist` stores those beside it" in description(platform).hint(text)

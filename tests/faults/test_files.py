@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 from faults.ended import assert_refused
 from faults.readers import OF_FOLDERS, OF_WHEELS, WHEEL, no_hang
-from faults.special_files import (
-    SPECIAL,
-    fifo,
-    special,
-    zeros,
-)
+from faults.special_files import fifo, special, zeros
 from support.cli import invoke
 
 import aotbuild
@@ -43,24 +38,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.cause(16)
 @special
-@pytest.mark.parametrize("arrays", ["jax", "numpy"])
-def test_load_of_a_wheel(make: Callable[[Path], None], arrays: str, tmp_path: Path) -> None:
+def test_a_wheel(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / WHEEL)
     with no_hang(), pytest.raises(AotbuildError):
-        aotbuild.load(tmp_path / WHEEL, arrays=arrays)
-
-
-@pytest.mark.cause(16)
-@special
-def test_inspect_of_a_wheel(make: Callable[[Path], None], tmp_path: Path) -> None:
-    make(tmp_path / WHEEL)
+        aotbuild.load(tmp_path / WHEEL, arrays="numpy")
     with no_hang():
         assert_refused(invoke("inspect", WHEEL), WHEEL)
 
 
-@pytest.mark.cause(16)
 @waiting
 @pytest.mark.parametrize("words", OF_WHEELS, ids=" ".join)
 def test_in_the_place_of_a_wheel(
@@ -75,8 +61,7 @@ def test_in_the_place_of_a_wheel(
     assert "required" not in ended.output
 
 
-@pytest.mark.cause(16)
-@pytest.mark.parametrize("make", SPECIAL[:4], ids=lambda make: make.__name__)
+@waiting
 @pytest.mark.parametrize("words", OF_MANIFESTS, ids=" ".join)
 def test_in_the_place_of_a_manifest(
     words: tuple[str, ...], make: Callable[[Path], None], tmp_path: Path
@@ -90,7 +75,6 @@ def test_in_the_place_of_a_manifest(
         assert_refused(invoke(*words))
 
 
-@pytest.mark.cause(16)
 @waiting
 @pytest.mark.parametrize("name", ["pyproject.toml", "gpu", "tuning"])
 def test_a_file_that_a_manifest_names(
@@ -108,8 +92,7 @@ def test_a_file_that_a_manifest_names(
         assert_refused(invoke("plan"), name)
 
 
-@pytest.mark.cause(16)
-@special
+@waiting
 @pytest.mark.parametrize("words", OF_FOLDERS, ids=" ".join)
 def test_in_the_place_of_an_index(
     words: tuple[str, ...], make: Callable[[Path], None], tmp_path: Path
@@ -120,8 +103,7 @@ def test_in_the_place_of_an_index(
         assert_refused(invoke(*words))
 
 
-@pytest.mark.cause(16)
-@special
+@waiting
 def test_in_the_place_of_a_blob(make: Callable[[Path], None], tmp_path: Path, honest: Path) -> None:
     shutil.copytree(honest, tmp_path / "_aot")
     blob = min((tmp_path / "_aot/blobs").glob("*.pjrt"))
@@ -134,15 +116,13 @@ def test_in_the_place_of_a_blob(make: Callable[[Path], None], tmp_path: Path, ho
         assert_refused(invoke("verify", "_aot", "--no-run"))
 
 
-@pytest.mark.cause(16)
-@special
+@waiting
 def test_in_the_place_of_a_call_log(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "calls")
     with no_hang():
         assert_refused(invoke("record", "--from", "calls"))
 
 
-@pytest.mark.cause(16)
 @special
 @pytest.mark.parametrize("read", [open_regular, read_regular, RegularZip], ids=lambda f: f.__name__)
 def test_what_opens_files(

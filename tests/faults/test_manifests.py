@@ -19,10 +19,6 @@ HEAD = "version: 1\npackage: p\n"
 ARGS = "args: [x: 'f32[4]']"
 
 
-# One argument of many, by its number.
-SPEC, AXIS = "a{0}: 'f32[4]'", "x{0}: 'f32[d{0}]'"
-
-
 def with_options(options: str, args: str = ARGS, targets: str = "cpu") -> str:
     entry = f"{{call: 'm:f', {args}, {options}}}"
     return f"{HEAD}targets: [{targets}]\nfunctions:\n  f: {entry}\n"
@@ -55,15 +51,9 @@ def refusal(text: str) -> str:
 
 MESHES = {
     "an axis of 100 million": ("mesh: {a: 100000000}", "expected at most 65536, found the number"),
-    "one device more": ("mesh: {a: 65537}", "expected at most 65536"),
-    "an axis of 2^63": (f"mesh: {{a: {2**63 - 1}}}", "expected at most 65536"),
     "an axis of 250 digits": (f"mesh: {{a: {'9' * 250}}}", "expected at most 65536"),
     "a product": ("mesh: {a: 10000, b: 10000}", "a mesh of 100000000 devices; a call for cpu has"),
-    "a product of small axes": (f"mesh: {{{listed(60, 'a{}: 2')}}}", "a call for cpu has at most"),
-    "thousands of axes": (f"mesh: {{{listed(2000, 'a{}: 3')}}}", "a call for cpu has at most 8192"),
     "more than XLA makes of a CPU": ("mesh: {a: 8193}", "a call for cpu has at most 8192"),
-    "no device": ("mesh: {a: 0}", "expected at least 1"),
-    "fewer than none": ("mesh: {a: -1}", "expected at least 1"),
 }
 TARGETS = {
     "cpu": ("{cpu: {devices: 100000000}}", "targets.0.cpu.devices: expected at most 8192"),
@@ -71,37 +61,22 @@ TARGETS = {
         "{cuda: {gpu: h100-sxm, devices: 100000000}}",
         "targets.0.cuda.devices: expected at most 65536",
     ),
-    "processes of cuda": (
-        "{cuda: {gpu: h100-sxm, devices: 8, processes: 100000000}}",
-        "processes: expected at most 65536",
-    ),
     "a topology": ("{tpu: {topology: 'v5p:10000x10000x10000'}}", "v5p has at most 8960"),
 }
 
 
-@pytest.mark.cause(28)
 @pytest.mark.parametrize("name", MESHES)
 def test_a_mesh(name: str) -> None:
     options, says = MESHES[name]
     assert says in refusal(with_options(options))
 
 
-@pytest.mark.cause(28)
-@pytest.mark.parametrize("target", ["portable", "{cuda: {gpu: h100-sxm}}"])
-def test_a_mesh_for_other_targets(target: str) -> None:
-    """A portable form names its mesh, too."""
-    found = refusal(with_options("mesh: {a: 1000, b: 1000}", targets=target))
-    assert "a mesh of 1000000 devices; a call for" in found
-
-
-@pytest.mark.cause(28)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target(name: str) -> None:
     target, says = TARGETS[name]
     assert says in refusal(with_options("purity: check", targets=target))
 
 
-@pytest.mark.cause(28)
 @pytest.mark.process
 def test_plan_needs_no_memory_for_it(tmp_path: Path) -> None:
     (tmp_path / "aot.yaml").write_text(with_options("mesh: {a: 100000000}"))
@@ -121,24 +96,16 @@ MANY = listed(1000)
 DIMS = "args: [x: 'f32[n,m]']"
 UNITS = {
     "dims": (f"dims: {{n: [{listed(1001)}], m: [{listed(101)}]}}", DIMS),
-    "static values": (f"static: {{a: [{MANY}], b: [{MANY}]}}", ARGS),
-    "three static values": (f"static: {{a: [{MANY}], b: [{MANY}], c: [{MANY}]}}", ARGS),
     "both": (f"static: {{a: [{MANY}]}}, dims: {{n: [{listed(101)}], m: 1}}", DIMS),
-    "sixty dims of two sizes": (
-        f"dims: {{{listed(60, 'd{}: [1, 2]')}}}",
-        f"args: [{listed(60, AXIS)}]",
-    ),
 }
 
 
-@pytest.mark.cause(28)
 @pytest.mark.parametrize("name", UNITS)
 def test_signatures_of_one_function(name: str) -> None:
     found = refusal(with_options(*UNITS[name]))
     assert "signatures; at most 100000 are built for a function" in found
 
 
-@pytest.mark.cause(28)
 def test_units_of_all_functions() -> None:
     sizes = f"dims: {{n: [{listed(300)}], m: [{listed(300)}]}}"
     one = f"{{call: 'm:f', args: [x: 'f32[n,m]'], {sizes}}}"
@@ -147,93 +114,37 @@ def test_units_of_all_functions() -> None:
     assert refusal(text).startswith(says)
 
 
-@pytest.mark.cause(28)
-def test_units_of_all_targets() -> None:
-    sizes = f"dims: {{n: [{listed(250)}], m: [{listed(250)}]}}"
-    levels = "[x86-64-v2+avx, x86-64-v3, x86-64-v4, host]"
-    text = with_options(sizes, DIMS, f"{{cpu: {{isa: {levels}}}}}")
-    manifest = parse_manifest(text)
-    environment = find_environment(parse_manifest(with_options("purity: check")))
-    with pytest.raises(PlanError, match=r"250,000 build units|is above this machine|is for x86"):
-        make_plan(manifest, environment)
-
-
 # --- long, deep and many -------------------------------------------------------------------------
 
 LONG = "x" * 100_000
 TEXTS = {
     "a megabyte": ("# " + "x" * (1 << 20), "larger than 1048576 bytes"),
     "brackets without end": ("[" * 100_000, "nested deeper than 64 levels"),
-    "braces without end": ("{a: " * 100_000, "nested deeper than 64 levels"),
-    "lists in lines": ("- " * 100_000, "nested deeper than 64 levels"),
     "a spec nested deeply": (with_options("purity: check", f"args: [x: {nested(500)}]"), "deeper"),
     "aliases are refused": (f"a: &a [1]\n{HEAD}b: *a\n", "aliases are refused"),
-    "aliases of aliases": (
-        "".join(f"b{n}: &b{n} [{'1' if not n else f'*b{n - 1}, *b{n - 1}'}]\n" for n in range(40)),
-        "aliases are refused",
-    ),
-    "an alias of itself": ("a: &a [*a]\n", "aliases are refused"),
     "tags": ("a: !!python/object/apply:os.system [ls]\n", "tags are refused"),
     "the key << ": (f"{HEAD}<<: {{a: 1}}\n", "merge"),
-    "several documents": (f"{HEAD}---\n{HEAD}", "document"),
-    "a text without end": (f'{HEAD}a: "' + "x" * 100_000, "the text ends within quotes"),
-    "a block without end": (f"{HEAD}a: |\n" + "  x\n" * 100_000, "unknown key 'a'"),
-    "tabs": ("\t" * 100_000, "a tab cannot indent"),
-    "anchors": ("&a " * 100_000, "not valid YAML"),
     "NUL characters": ("\0" * 1000, "U+0000 is not allowed"),
     "a number of 100,000 digits": (
         with_options(f"dims: {{n: {'9' * 100_000}}}"),
         "a number of 100000 characters",
     ),
-    "a float of many digits": (with_options(f"verify: {{rtol: 1.{'0' * 100_000}}}"), "characters"),
-    "a number in hex": (with_options(f"dims: {{n: 0x{'f' * 100_000}}}"), "characters"),
     "a spec of many characters": (with_options(f"x: '{LONG}'", f"args: [x: '{LONG}']"), "too long"),
-    "a spec of many axes": (with_options("y: 1", f"args: [x: 'f32[{'1,' * 50}1]']"), "unknown key"),
     "a call": (f"{HEAD}functions: {{f: {{call: 'm:{LONG}'}}}}\n", "at most 1000 are possible"),
-    "a package": (f"version: 1\npackage: {LONG}\n", "at most 255 are possible"),
-    "a function": (f"{HEAD}functions:\n  ? {LONG}\n  : {{call: 'm:f'}}\n", "at most 255"),
-    "an argument": (
-        f"{HEAD}functions:\n  f:\n    call: 'm:f'\n    kwargs:\n      ? {LONG}\n      : 'f32[4]'\n",
-        "at most 255 are possible",
-    ),
     "a key that is unknown": (f"? {LONG}\n: 1\n", "unknown key"),
-    "a version of jax": (f"{HEAD}toolchains: [{{jax: '{'1.' * 5000}1'}}]\n", "at most 50 are"),
-    "a requirement": (
-        f"{HEAD}toolchains: [{{jax: 0.10.2, packages: ['a{'[b]' * 5000}']}}]\n",
-        "at most 1000 are possible",
-    ),
     "an expression": (
         with_options(f"dims: {{n: 1}}, export: {{dims: {{n: '{'(' * 5000}'}}}}"),
         "expected an expression",
     ),
     "one key 3,000 times": (with_options(f"env: {{{listed(3000, 'A: {}')}}}"), "is already on"),
-    "one name 3,000 times": (with_options(f"donate: [{'x, ' * 3000}x]"), "is listed twice"),
     "3,000 names that are unknown": (
         with_options(f"donate: [{listed(3000, 'a{}')}]"),
         "neither",
     ),
-    "3,000 dims that are not used": (
-        with_options(f"dims: {{{listed(3000, 'a{}: 1')}}}"),
-        "is used in no spec",
-    ),
-    "3,000 shardings": (
-        with_options(f"mesh: {{a: 1}}, in_shardings: {{{listed(3000, 'a{}: [a]')}}}"),
-        "is neither in args nor in kwargs",
-    ),
-    "one GPU 3,000 times": (
-        f"{HEAD}targets: [{{cuda: {{gpu: [{'h100-sxm, ' * 3000}]}}}}]\nfunctions: {{}}\n",
-        "problem",
-    ),
-    "an axis 3,000 times": (
-        with_options(f"mesh: {{a: 2}}, in_shardings: {{x: [{'a, ' * 3000}]}}"),
-        "is used more than once",
-    ),
-    "a size 3,000 times": (with_options(f"dims: {{n: [{'4, ' * 3000}]}}"), "is listed twice"),
     "a size beyond 2^63": (with_options(f"dims: {{n: {2**63}}}"), "expected at most"),
 }
 
 
-@pytest.mark.cause(28)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text(tmp_path: Path, name: str) -> None:
     text, says = TEXTS[name]
@@ -242,22 +153,6 @@ def test_a_text(tmp_path: Path, name: str) -> None:
     assert len(message) < 200_000
     (tmp_path / "aot.yaml").write_text(text)
     assert_refused(invoke("plan", tmp_path / "aot.yaml"), codes=[3])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        f"env: {{{listed(2000, 'A{}: x')}}}",
-        f"static: {{{listed(2000, 'a{}: 1')}}}",
-        f"kwargs: {{{listed(2000, SPEC)}}}",
-        f"static: {{a: [[{listed(3000)}]]}}",
-        f"compiler_options: {{{listed(2000, 'xla_a{}: 1')}}}",
-    ],
-    ids=["variables", "static arguments", "keywords", "a long value", "options"],
-)
-def test_much_of_what_is_possible(options: str) -> None:
-    manifest = parse_manifest(with_options(options))
-    assert len(make_plan(manifest, find_environment(manifest)).units) == 1
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -285,22 +180,12 @@ PLACES = {
     "above": (None, "../../secret.{0}"),
     "absolute": (None, "{1}/secret.{0}"),
     "a link": (lambda here, secret: here.symlink_to(secret), "./here.{0}"),
-    "a link to a link": (
-        lambda here, secret: (
-            here.with_name("next").symlink_to(secret),
-            here.symlink_to("next"),
-        ),
-        "./here.{0}",
-    ),
     "a file of the process": (lambda here, _: here.symlink_to("/proc/self/environ"), "./here.{0}"),
-    "a way out and back": (None, "../configs/../../secret.{0}"),
     "a file that is something else": (lambda here, secret: shutil.copy(secret, here), "./here.{0}"),
     "a pipe": (lambda here, _: os.mkfifo(here), "./here.{0}"),
-    "a folder": (lambda here, _: here.mkdir(), "./here.{0}"),
 }
 
 
-@pytest.mark.cause(26)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("option", OPTIONS)
 def test_no_file_of_the_machine_is_quoted(

@@ -22,9 +22,7 @@ pytestmark = pytest.mark.process
 
 OUTPUTS: dict[str, Callable[[Path], object]] = {
     "a file": Path.touch,
-    "a pipe": os.mkfifo,
     "a link to nothing": lambda path: path.symlink_to("/nonexistent/place"),
-    "a link to itself": lambda path: path.symlink_to(path.name),
     "a folder of something else": lambda path: (path / "other").mkdir(parents=True),
 }
 
@@ -42,14 +40,12 @@ def test_an_output_that_is(project: Project, name: str) -> None:
 @pytest.mark.parametrize(
     ("out", "says"),
     [
-        ("/proc/nowhere/_aot", "/proc/nowhere"),
         ("/dev/null/_aot", "/dev/null"),
-        ("x" * 300 + "/_aot", "File name too long"),
         ("d/" * 3000 + "_aot", "File name too long"),
         ("/", "is not an _aot folder"),
         ("", "is not an _aot folder"),
     ],
-    ids=["in /proc", "below a device", "long", "deep", "the root", "empty"],
+    ids=["below a device", "deep", "the root", "empty"],
 )
 def test_an_output_that_cannot_be(project: Project, out: str, says: str) -> None:
     assert_refused(project.build("--out", out), says)
@@ -67,15 +63,6 @@ def linked(make: Callable[[Project], Path]) -> Callable[[Project], Path]:
 def the_project(project: Project) -> Path:
     (project.folder / "link").symlink_to(project.root)
     return project.folder / "link"
-
-
-@linked
-def all_that_is_in_the_project(project: Project) -> Path:
-    folder = project.folder / "links"
-    folder.mkdir()
-    for path in project.root.iterdir():
-        (folder / path.name).symlink_to(path)
-    return folder
 
 
 @linked
@@ -104,7 +91,7 @@ def test_a_link_in_the_place_of(project: Project, name: str) -> None:
     assert leftovers(project.folder) == []
 
 
-@pytest.mark.parametrize("seconds", [0, -1, -(10**9), 1, 2**31, 2**32, 2**33])
+@pytest.mark.parametrize("seconds", [-1, 0, 2**33])
 def test_a_clock(project: Project, seconds: int) -> None:
     """Files are of 1970, of the future, and of before all time."""
     for path in (project.root / "aot.yaml", project.root / "proj" / "code.py", project.root):
@@ -116,10 +103,7 @@ def test_a_clock(project: Project, seconds: int) -> None:
 
 MANIFESTS = {
     "UTF-16": (ONE_FUNCTION.encode("utf-16"), "not UTF-8 (byte 0xff)"),
-    "Latin-1": (ONE_FUNCTION.encode() + b"# \xfc\n", "not UTF-8 (byte 0xfc)"),
     "a NUL": (ONE_FUNCTION.encode() + b"\0", "U+0000 is not allowed"),
-    "nothing": (b"", "the file is empty"),
-    "another case": (ONE_FUNCTION.replace("package: proj", "package: Proj").encode(), "Proj"),
     "another case of a module": (
         ONE_FUNCTION.replace("proj.code", "proj.Code").encode(),
         "proj.Code",

@@ -122,14 +122,13 @@ def project(made: Path, tmp_path: Path) -> Iterator[Project]:
 
 CASES = [
     *((moment, signal.SIGTERM) for moment in (*BUILDING, *PLACING)),
-    *((moment, signal.SIGINT) for moment in (BUILDING[1], PLACING[1], PLACING[3])),
+    (PLACING[1], signal.SIGINT),
     (BUILDING[3], signal.SIGHUP),
 ]
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
 
 
-@pytest.mark.cause(3)
 @pytest.mark.parametrize(("moment", "number"), CASES, ids=label)
 def test_a_build_in_place(project: Project, moment: Moment, number: signal.Signals) -> None:
     before = tree_of(project.package)
@@ -142,12 +141,8 @@ def test_a_build_in_place(project: Project, moment: Moment, number: signal.Signa
     assert tree_of(project.package) == before
 
 
-@pytest.mark.cause(34)
-@pytest.mark.parametrize("number", SIGNALS, ids=label)
-@pytest.mark.parametrize("moment", [BUILDING[1], BUILDING[5]], ids=label)
-def test_a_signal_that_comes_again(
-    project: Project, moment: Moment, number: signal.Signals
-) -> None:
+@pytest.mark.parametrize("number", SIGNALS[1:], ids=label)
+def test_a_signal_that_comes_again(project: Project, number: signal.Signals) -> None:
     """`timeout` of coreutils sends it to the process, and at once to its group."""
     again = (
         "def again(event, arguments):\n"
@@ -156,17 +151,15 @@ def test_a_signal_that_comes_again(
         "sys.addaudithook(again)\n"
     )
     before = tree_of(project.package)
-    ended = project.run(moment, number, first=again)
+    ended = project.run(BUILDING[5], number, first=again)
     assert (ended.was_reached, ended.code) == (True, INTERRUPTED), ended.errors
     assert project.left() == []
     assert tree_of(project.package) == before
 
 
 HOOK_CASES = [
-    *(pytest.param(m, signal.SIGTERM, marks=pytest.mark.cause(3)) for m in BUILDING[2:4]),
-    *(pytest.param(m, signal.SIGTERM, marks=pytest.mark.cause(11)) for m in PACKING[:4]),
-    *(pytest.param(m, signal.SIGINT, marks=pytest.mark.cause(11)) for m in PACKING[1:4]),
-    pytest.param(PACKING[1], signal.SIGHUP, marks=pytest.mark.cause(11)),
+    *((moment, signal.SIGTERM) for moment in (BUILDING[2], *PACKING[:4])),
+    (PACKING[1], signal.SIGINT),
 ]
 
 
@@ -197,7 +190,6 @@ def test_the_hook_leaves_the_handlers_of_the_process_alone(project: Project) -> 
     assert "default_int_handler" in handlers[2]
 
 
-@pytest.mark.cause(3)
 def test_a_wheel_whose_code_is_traced(made: Path, tmp_path: Path) -> None:
     """The compiler is told nothing: it ends because the build does."""
     code = f"{BUILDER}def f(x):\n    os.kill(builder(), 15)\n    while True: pass\n"
@@ -217,7 +209,6 @@ LOOPS = {
 }
 
 
-@pytest.mark.cause(8)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str) -> None:
     """Its code never ends, and the build has no time to end it: the kernel does."""
@@ -229,7 +220,6 @@ def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str)
     assert ended.code == -signal.SIGKILL
 
 
-@pytest.mark.cause(10)
 def test_kill_9_where_folders_are_exchanged(project: Project) -> None:
     before = tree_of(project.package)
     ended = project.run(Moment("ctypes.dlsym", "renameat2"), signal.SIGKILL)
@@ -239,7 +229,6 @@ def test_kill_9_where_folders_are_exchanged(project: Project) -> None:
     assert project.left() == []
 
 
-@pytest.mark.cause(10)
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["finished", "stopped"])
 def test_kill_9_between_two_renames(project: Project, is_stopped: bool) -> None:
     """Where a file system cannot exchange folders: the next build puts the old one back."""
@@ -254,10 +243,8 @@ def test_kill_9_between_two_renames(project: Project, is_stopped: bool) -> None:
     assert project.left() == []
 
 
-@pytest.fixture(scope="module")
-def shipped(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """The names in a wheel and in a source distribution of a project where builds were killed."""
-    folder = tmp_path_factory.mktemp("shipped")
+def test_what_killed_builds_left_is_not_shipped(made: Path, tmp_path: Path) -> None:
+    folder = tmp_path
     root = Path(shutil.copytree(made / "p", folder / "p"))
     for place in (root, root / "proj", root / "proj" / "sub"):
         left = place / ".aotbuild-tmp-0123456789ab-x" / "_aot"
@@ -278,17 +265,10 @@ with tarfile.open(f"{sys.argv[1]}/{sdist}") as archive:
 print(json.dumps(found))
 """
     variables = {"AOTBUILD_STORE": str(made / "store")}
-    found: dict[str, list[str]] = forked(code, str(folder), path=root, **variables)
-    return found
-
-
-@pytest.mark.cause(3)
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_what_killed_builds_left_is_not_shipped(shipped: dict[str, list[str]], kind: str) -> None:
-    names = shipped[kind]
-    assert [name for name in names if ".aotbuild" in name] == []
-    assert [name for name in names if name.endswith("sub/__init__.py")]
-    assert any(name.endswith("_aot/index") for name in names) == (kind == "wheel")
+    for kind, names in forked(code, str(folder), path=root, **variables).items():
+        assert [name for name in names if ".aotbuild" in name] == []
+        assert [name for name in names if name.endswith("sub/__init__.py")]
+        assert any(name.endswith("_aot/index") for name in names) == (kind == "wheel")
 
 
 # A command that gets a signal at a moment of its own imports.
@@ -313,16 +293,14 @@ main()
 """
 IMPORTS = [
     ("import", "aotbuild.cli.app"),
-    ("import", "aotbuild.cli.split"),
     ("import", "argparse"),
     ("call", "<string> <module>"),  # as dataclasses do: Python would end by the signal
 ]
 
 
-@pytest.mark.cause(31)
-@pytest.mark.parametrize("number", SIGNALS, ids=label)
 @pytest.mark.parametrize(("event", "text"), IMPORTS, ids=["-".join(each) for each in IMPORTS])
-def test_a_command_that_is_still_importing(event: str, text: str, number: signal.Signals) -> None:
+def test_a_command_that_is_still_importing(event: str, text: str) -> None:
+    number = signal.SIGINT
     done = subprocess.run(
         [sys.executable, "-c", IMPORTING, event, text, str(int(number))],
         env=clean_environment(PYTHONPATH=str(ROOT)),

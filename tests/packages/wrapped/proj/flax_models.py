@@ -144,15 +144,6 @@ def popped(model):
     return nnx.pop(model, nnx.Intermediate)
 
 
-@nnx.jit
-def rewired(model, x):
-    model.first.kernel = nnx.Param(model.first.kernel[...] * 2)
-    model.drop.rngs = None
-    model.more = nnx.List([model.norm, nnx.Linear(2, 2, rngs=nnx.Rngs(1))])
-    model.last = nnx.LoRA(8, 2, 2, base_module=model.last, rngs=nnx.Rngs(1))
-    return model.more[1](model.last(model.norm(model.first(x))))
-
-
 class Twice(nnx.Module):
     """One object is in it twice."""
 
@@ -168,19 +159,6 @@ def make_twice():
 def quiet(model, x):
     model.eval()
     return model.a(x)
-
-
-@nnx.jit
-def named(model, x):
-    model.a.label = "a"
-    return x
-
-
-@nnx.jit
-def made(x):
-    net = make_net()
-    net.last.bias[...] = x
-    return net
 
 
 class Total(nnx.Module):
