@@ -225,5 +225,8 @@ def open_pool(
         pool.stop()
         raise
     finally:
+        # A worker dies with the thread that started it, and then has no time to end what the user's
+        # code left running.
+        pool.close()
         threads.shutdown(cancel_futures=True)
         pool.close()
