@@ -44,7 +44,6 @@ ANY_JAX = (
     "manifest",
     "recipes",
     "report",
-    "soak",
     "store",
     "toolchains",
     "wheels",

@@ -52,17 +52,9 @@ def test_a_path_is_no_text(made: Path, tmp_path: Path, name: str) -> None:
     assert_refused(project.run("inspect", folder / "gone", env=env), "gone' was found")
 
 
-FOLDERS = {
-    "a space": b"a b",
-    "a line end": b"a\nb",
-    "a control character": b"a\x1b[31m",
-    "the longest name": b"a" * 255,
-}
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_a_folder_whose_name_has(project: Project, name: str) -> None:
-    folder = Path(os.fsdecode(os.fsencode(project.folder) + b"/" + FOLDERS[name]))
+def test_a_folder_with_an_odd_name(project: Project) -> None:
+    name = b"a b\n\x1b[31m" + b"a" * 240
+    folder = Path(os.fsdecode(os.fsencode(project.folder) + b"/" + name))
     root = Path(shutil.copytree(project.root, folder / "p"))
     os.chdir(root)
     assert_done(project.build("--in-place"))
@@ -101,26 +93,26 @@ def test_variables_of_the_interpreter(project: Project) -> None:
 
 VARIABLES = {
     "HOME": ("", "/etc/passwd"),
-    "XDG_CACHE_HOME": ("relative",),
-    "TMPDIR": ("/nonexistent", "relative", "/proc"),
-    "PATH": ("",),
-    "XLA_FLAGS": ("--nonsense",),
-    "JAX_PLATFORMS": ("nonsense",),
-    "TZ": ("../../etc/passwd",),
-    "COLUMNS": ("0",),
-    "TERM": ("nonsense",),
+    "XDG_CACHE_HOME": ("relative", "relative"),
+    "TMPDIR": ("/nonexistent", "/proc"),
+    "XLA_FLAGS": ("--nonsense", "--nonsense"),
+    "JAX_PLATFORMS": ("nonsense", "nonsense"),
+    "TZ": ("../../etc/passwd", "Nowhere/Such"),
+    "COLUMNS": ("0", "x"),
+    "TERM": ("nonsense", ""),
     "SOURCE_DATE_EPOCH": ("x", "-1"),
-    "GITHUB_STEP_SUMMARY": ("/nonexistent/file",),
-    "AOTBUILD_JOBS": ("999999",),
-    "AOTBUILD_TIMEOUT": ("31622400",),
+    "GITHUB_STEP_SUMMARY": ("/nonexistent/file", "/"),
+    "AOTBUILD_JOBS": ("999999", "1"),
+    "AOTBUILD_TIMEOUT": ("31622400", ""),
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in VARIABLES.items() for v in vs])
-def test_a_variable_that_changes_nothing(
-    project: Project, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+@pytest.mark.parametrize("number", [0, 1])
+def test_variables_that_change_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setenv(name, value)
+    for name, values in VARIABLES.items():
+        monkeypatch.setenv(name, values[number])
     monkeypatch.setattr(tempfile, "tempdir", None)
     assert_done(project.build())
     project.assert_built()
@@ -216,8 +208,8 @@ def test_a_process_that_compiles(project: Project) -> None:
     project.assert_built()
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_a_umask(project: Project, umask: int) -> None:
+def test_a_umask(project: Project) -> None:
+    umask = 0o077
     before = os.umask(umask)
     try:
         assert_done(project.build())

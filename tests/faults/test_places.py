@@ -91,12 +91,11 @@ def test_a_link_in_the_place_of(project: Project, name: str) -> None:
     assert leftovers(project.folder) == []
 
 
-@pytest.mark.parametrize("seconds", [-1, 0, 2**33])
-def test_a_clock(project: Project, seconds: int) -> None:
+def test_a_clock(project: Project) -> None:
     """Files are of 1970, of the future, and of before all time."""
-    for path in (project.root / "aot.yaml", project.root / "proj" / "code.py", project.root):
+    for path, seconds in (("aot.yaml", 0), ("proj/code.py", 2**33), (".", -1)):
         with suppress(OverflowError):
-            os.utime(path, (seconds, seconds))
+            os.utime(project.root / path, (seconds, seconds))
     assert_done(project.build())
     project.assert_built()
 
