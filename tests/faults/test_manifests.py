@@ -132,10 +132,6 @@ TEXTS = {
     "a spec of many characters": (with_options(f"x: '{LONG}'", f"args: [x: '{LONG}']"), "too long"),
     "a call": (f"{HEAD}functions: {{f: {{call: 'm:{LONG}'}}}}\n", "at most 1000 are possible"),
     "a key that is unknown": (f"? {LONG}\n: 1\n", "unknown key"),
-    "an expression": (
-        with_options(f"dims: {{n: 1}}, export: {{dims: {{n: '{'(' * 5000}'}}}}"),
-        "expected an expression",
-    ),
     "one key 3,000 times": (with_options(f"env: {{{listed(3000, 'A: {}')}}}"), "is already on"),
     "3,000 names that are unknown": (
         with_options(f"donate: [{listed(3000, 'a{}')}]"),
