@@ -110,7 +110,9 @@ def key_of_build(
         "machine": machine().to_json(),
         "python": [platform.python_implementation(), sys.version, sys.platform],
         "encodings": list(encodings()),
-        "variables": {name: value for name, value in environment.items() if _decides(name)},
+        "variables": {
+            ascii(name): ascii(value) for name, value in environment.items() if _decides(name)
+        },
     }
     return build_key(facts)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.format.canonical import mapping, sha256_hex, text, texts, whole
+from aotbuild.format.files import write_whole
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.record import Record
@@ -82,8 +83,8 @@ def recall(store: Store, key: str, staging: Path) -> KeptBuild | None:
         entry = store.get(blob)
         if entry is None or sha256_hex(entry.data) != name.partition(".")[0]:
             return None
-        (staging / BLOBS / name).write_bytes(entry.data)
-    (staging / INDEX_NAME).write_bytes(kept.index)
+        write_whole(staging / BLOBS / name, entry.data)
+    write_whole(staging / INDEX_NAME, kept.index)
     return kept
 
 

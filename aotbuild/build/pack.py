@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -144,10 +145,11 @@ def _packed(
         )
         files = traced.digests(sources, plan.manifest, inputs.files)
         made = assemble(plan, run, files)
-        if made.failures:
-            raise BuildError(made.failures, made.total)
+        # First: two traces of a file that was edited between them differ.
         if edited := inputs.edited(files):
             raise SourcesEdited(edited)
+        if made.failures:
+            raise BuildError(made.failures, made.total)
         finish(staging, folder, made)
         done, notes = made.done, _notes(made.done)
         may_be_kept = _may_be_kept(plan, done, notes, _secrets(plan, sources))
@@ -177,9 +179,10 @@ def _recalled(
     plan: Plan, key: str, folder: Path, temporary: Path, build_store: BuildStore
 ) -> Package | None:
     """Return the package that an equal build has made, written to its folder; None if none was."""
-    staging = new_package(temporary / "recalled")
+    staging = new_package(temporary)
     kept = recall(build_store.store, key, staging)
     if kept is None:
+        shutil.rmtree(staging)
         return None
     put_into_place(staging, folder)
     records = tuple(kept.records())
@@ -190,7 +193,6 @@ def _recalled(
 def new_package(temporary: Path) -> Path:
     """Return a new `_aot` folder to fill in a temporary one, which `finish` moves to its place."""
     staging = temporary / FOLDER_NAME
-    staging.parent.mkdir(exist_ok=True)
     staging.mkdir(mode=0o755)
     (staging / BLOBS).mkdir()
     return staging

@@ -71,7 +71,8 @@ def project_files(root: Path, apart: Iterable[Path] = ()) -> dict[str, str]:
     found: dict[str, str] = {}
     size = 0
     for path in walk_project(root, apart):
-        name = path.relative_to(root).as_posix()
+        # A name may have bytes that are no text.
+        name = os.fsencode(path.relative_to(root)).decode("utf-8", "backslashreplace")
         try:
             facts = path.stat()
             if not stat.S_ISREG(facts.st_mode):

@@ -38,9 +38,12 @@ def imported_files(root: Path | None) -> tuple[str, ...]:
 
 @cache
 def _below(root: str, file: str) -> str | None:
-    """Return a file's path below the project, with slashes; None for what is not the project's."""
+    """Return a file's path below the project, with slashes; None for what is not the project's.
+
+    A file that was removed since its import counts.
+    """
     path = Path(os.path.realpath(file))
-    if not path.is_relative_to(root) or not path.is_file():
+    if not path.is_relative_to(root):
         return None
     relative = path.relative_to(root)
     # An environment may be in the project's folder.

@@ -106,6 +106,8 @@ def test_a_variable_that_the_code_reads(place: Place) -> None:
     place.patch.delenv("FACTOR")
     (before,) = place.build().records
     assert changed.blob != before.blob
+    place.patch.setenv("OTHER", os.fsdecode(b"\xff"))  # no text
+    assert not place.recalls()
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,10 @@ class TestFiles:
         (data / "x").write_text("2")
         assert project_files(root) != first
 
+    def test_names_that_are_no_text(self, tmp_path: Path) -> None:
+        (tmp_path / os.fsdecode(b"\xff")).touch()
+        assert [*project_files(tmp_path)] == [r"\xff"]
+
     def test_a_package_may_be_called_build(self, tmp_path: Path) -> None:
         (tmp_path / "build").mkdir()
         (tmp_path / "build" / "__init__.py").touch()
@@ -170,7 +176,7 @@ class TestFiles:
         assert [*project_files(tmp_path)] == ["build/__init__.py"]
 
     def test_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("aotbuild.build.inputs.MOST_FILES", 2)
+        monkeypatch.setattr("aotbuild.build.project_files.MOST_FILES", 2)
         assert MOST_FILES > 2
         for name in "abc":
             (tmp_path / name).touch()
