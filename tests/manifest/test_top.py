@@ -142,7 +142,7 @@ class TestTargets:
              "the GPU of the machine that builds)")),
             ("cuda: {gpus: h}", "0.cuda: unknown key 'gpus' (did you mean 'gpu'?)"),
             ("tpu: {topology: v5e}", ("0.tpu.topology: expected a topology such as 'v5e:2x2', "
-             "of v4, v5e, v5p, v6e or tpu7x, found 'v5e' (did you mean 'v5e:2x2'?)")),
+             "of v4, v5e, v5p, v6e or tpu7x, found 'v5e'")),
             ("portable: {platforms: [gpu]}", ("0.portable.platforms.0: expected cpu, cuda, rocm "
              "or tpu, found the text 'gpu' (did you mean 'cuda'?)")),
             ("cpu: {isa: []}", ("0: this target names nothing to build for; "

@@ -11,24 +11,12 @@ import re
 from dataclasses import dataclass
 from math import prod
 
-from aotbuild.format.words import did_you_mean, one_of, quote
+from aotbuild.format.words import one_of, quote
 
 Sizes = tuple[int, int, int]
 
 _GIB = 1 << 30
 _NAME = re.compile(r"([a-z0-9]+):([1-9][0-9]{0,4}(?:x[1-9][0-9]{0,4}){0,2})\Z")
-# As Google's APIs name slices: `v5litepod-4`, `v5p-8`.
-_ACCELERATOR = re.compile(r"([a-z0-9]+)-([1-9][0-9]{0,4})\Z")
-_OTHER_NAMES = {
-    "v5lite": "v5e",
-    "v5litepod": "v5e",
-    "trillium": "v6e",
-    "v6": "v6e",
-    "v7": "tpu7x",
-    "v7x": "tpu7x",
-    "tpu7": "tpu7x",
-    "ironwood": "tpu7x",
-}
 # Chips of one machine, in the order in which they are tried.
 _MACHINES: tuple[Sizes, ...] = ((1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1), (2, 4, 1), (4, 2, 1))
 _WHOLE_MACHINES = (1, 4, 8)
@@ -41,7 +29,6 @@ class Generation:
     `axes` is how many sizes a slice has. `kind` is jax's `device_kind`, `memory` what programs may
     use of one device, in bytes: libtpu states it where a program is too large. `cores` is how many
     devices jax sees in a chip. `machine` is how many chips a machine has at most, `pod` a slice.
-    `counted` is by how much the number in an accelerator type such as `v5p-8` exceeds the chips.
     `config` names libtpu's configuration of chips, where its default is not that of real machines.
     """
 
@@ -52,7 +39,6 @@ class Generation:
     pod: int
     cores: int = 1
     machine: int = 4
-    counted: int = 2
     config: str | None = None
 
 
@@ -61,9 +47,9 @@ GENERATIONS = {
     for generation in (
         # Real v4 machines join the two cores of a chip to one device; libtpu's default does not.
         Generation("v4", 3, "TPU v4", int(30.75 * _GIB), 4096, config="megacore"),
-        Generation("v5e", 2, "TPU v5 lite", int(15.75 * _GIB), 256, machine=8, counted=1),
+        Generation("v5e", 2, "TPU v5 lite", int(15.75 * _GIB), 256, machine=8),
         Generation("v5p", 3, "TPU v5", int(95.73 * _GIB), 8960),
-        Generation("v6e", 2, "TPU v6 lite", int(31.24 * _GIB), 256, machine=8, counted=1),
+        Generation("v6e", 2, "TPU v6 lite", int(31.24 * _GIB), 256, machine=8),
         Generation("tpu7x", 3, "TPU7x", int(94.74 * _GIB), 9216, cores=2),
     )
 }
@@ -117,11 +103,15 @@ def parse_slice(name: str) -> TpuSlice:
     match = _NAME.match(name)
     generation = GENERATIONS.get(match[1]) if match else None
     if match is None or generation is None:
-        raise ValueError(_unknown(name))
+        expected = f"expected a topology such as 'v5e:2x2', of {one_of(GENERATIONS)}"
+        msg = f"{expected}, found {quote(name)}"
+        raise ValueError(msg)
     sizes = tuple(map(int, match[2].split("x")))
     if len(sizes) != generation.axes:
-        raise ValueError(_wrong_axes(name, generation, sizes))
-    found = _slice(generation, sizes)
+        msg = f"{generation.name} slices have {generation.axes} sizes, found {quote(name)}"
+        raise ValueError(msg)
+    x, y, z = (*sizes, 1)[:3]
+    found = TpuSlice(generation, (x, y, z))
     problem = _impossible(found)
     if problem:
         raise ValueError(problem)
@@ -140,71 +130,11 @@ def slice_pattern() -> str:
     return f"^({'|'.join(forms)})$"
 
 
-def _unknown(name: str) -> str:
-    """Return the problem of a name with an unknown form or generation, and a suggestion."""
-    accelerator = _ACCELERATOR.match(name)
-    stem, colon, rest = name.partition(":")
-    known = _OTHER_NAMES.get(stem, stem)
-    if accelerator and _generation(accelerator[1]):
-        generation = _generation(accelerator[1])
-        assert generation is not None, "it was found"
-        chips = max(1, int(accelerator[2]) // generation.counted)
-        hint = _mean(_standard(generation, chips))
-    elif known in GENERATIONS and not colon:
-        hint = _mean(_standard(GENERATIONS[known], 4))
-    elif known in GENERATIONS and known != stem and _NAME.match(f"{known}:{rest}"):
-        hint = f" (did you mean '{known}:{rest}'?)"
-    elif colon and known not in GENERATIONS:
-        hint = did_you_mean(stem, GENERATIONS)
-    else:
-        hint = ""
-    expected = f"expected a topology such as 'v5e:2x2', of {one_of(GENERATIONS)}"
-    return f"{expected}, found {quote(name)}{hint}"
-
-
-def _wrong_axes(name: str, generation: Generation, sizes: tuple[int, ...]) -> str:
-    padded = (*sizes, 1, 1)[: generation.axes]
-    fits = prod(padded) == prod(sizes) and _slice(generation, padded).processes
-    meant = _slice(generation, padded) if fits else _standard(generation, prod(sizes))
-    expected = f"{generation.name} slices have {generation.axes} sizes"
-    return f"{expected}, found {quote(name)}{_mean(meant)}"
-
-
 def _impossible(found: TpuSlice) -> str | None:
-    """Return why there is no such slice, and the nearest one; None if it exists."""
+    """Return why there is no such slice; None if it exists."""
     generation, name = found.generation, quote(f"{found.generation.name}:{found.text}")
-    near = _mean(_standard(generation, found.chips))
     if found.chips > generation.pod:
-        return (
-            f"{name} has {found.chips} chips; {generation.name} has at most {generation.pod}{near}"
-        )
+        return f"{name} has {found.chips} chips; {generation.name} has at most {generation.pod}"
     if found.bounds(found.processes) is None:
-        return f"{name}: machines have 2x2 chips, or one; expected even sizes along x and y{near}"
+        return f"{name}: machines have 2x2 chips, or one; expected even sizes along x and y"
     return None
-
-
-def _generation(name: str) -> Generation | None:
-    return GENERATIONS.get(_OTHER_NAMES.get(name, name))
-
-
-def _slice(generation: Generation, sizes: tuple[int, ...]) -> TpuSlice:
-    x, y, z = (*sizes, 1)[:3]
-    return TpuSlice(generation, (x, y, z))
-
-
-def _standard(generation: Generation, chips: int) -> TpuSlice:
-    """Return the largest standard slice with at most that many chips."""
-    sizes = [1] * generation.axes
-    if chips >= 4:
-        sizes[:2] = [2, 2]
-        while prod(sizes) * 2 <= min(chips, generation.pod):
-            # The last axis of the smallest: 2x2, 2x4, 4x4; and 2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4.
-            smallest = min(sizes)
-            last = max(index for index, size in enumerate(sizes) if size == smallest)
-            last = len(sizes) - 1 if smallest == 2 and sizes[-1] == 2 else last
-            sizes[last] *= 2
-    return _slice(generation, tuple(sizes))
-
-
-def _mean(meant: TpuSlice) -> str:
-    return f" (did you mean '{meant.generation.name}:{meant.text}'?)"

@@ -11,7 +11,7 @@ from aotbuild.errors import ManifestError
 from aotbuild.manifest import parse_manifest
 from aotbuild.platforms.building import Request
 from aotbuild.platforms.tpu.describe import TpuOptions
-from aotbuild.platforms.tpu.slices import GENERATIONS, machine_counts, parse_slice, slice_pattern
+from aotbuild.platforms.tpu.slices import machine_counts, parse_slice, slice_pattern
 
 EXPECTED = "expected a topology such as 'v5e:2x2', of v4, v5e, v5p, v6e or tpu7x, found "
 
@@ -52,48 +52,18 @@ def test_other_machines() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("v5e", f"{EXPECTED}'v5e' (did you mean 'v5e:2x2'?)"),
-        ("v7x:2x2x1", f"{EXPECTED}'v7x:2x2x1' (did you mean 'tpu7x:2x2x1'?)"),
-        ("v7x", f"{EXPECTED}'v7x' (did you mean 'tpu7x:2x2x1'?)"),
-        ("v5litepod-4", f"{EXPECTED}'v5litepod-4' (did you mean 'v5e:2x2'?)"),
-        ("v5litepod-8", f"{EXPECTED}'v5litepod-8' (did you mean 'v5e:2x4'?)"),
-        ("v6e-256", f"{EXPECTED}'v6e-256' (did you mean 'v6e:16x16'?)"),
-        # These count cores, two in a chip.
-        ("v4-8", f"{EXPECTED}'v4-8' (did you mean 'v4:2x2x1'?)"),
-        ("v5p-16", f"{EXPECTED}'v5p-16' (did you mean 'v5p:2x2x2'?)"),
-        ("tpu7x-128", f"{EXPECTED}'tpu7x-128' (did you mean 'tpu7x:4x4x4'?)"),
-        ("v5f:2x2", f"{EXPECTED}'v5f:2x2' (did you mean 'v5p'?)"),
-        ("v3:2x2", f"{EXPECTED}'v3:2x2'"),
-        ("v9:2x2", f"{EXPECTED}'v9:2x2'"),
-        ("v5e:0x2", f"{EXPECTED}'v5e:0x2'"),
-        ("v5e:2X2", f"{EXPECTED}'v5e:2X2'"),
-        ("v5e:2x2\n", f"{EXPECTED}'v5e:2x2\\n'"),
-        ("", f"{EXPECTED}''"),
-        ("v5e:2x2x1", "v5e slices have 2 sizes, found 'v5e:2x2x1' (did you mean 'v5e:2x2'?)"),
-        ("v5e:2x2x2", "v5e slices have 2 sizes, found 'v5e:2x2x2' (did you mean 'v5e:2x4'?)"),
-        ("v5p:2x2", "v5p slices have 3 sizes, found 'v5p:2x2' (did you mean 'v5p:2x2x1'?)"),
-        ("v4:2", "v4 slices have 3 sizes, found 'v4:2' (did you mean 'v4:2x1x1'?)"),
+        *((n, f"{EXPECTED}{n!r}") for n in ("v5e", "v7x:2x2x1", "v5litepod-4", "v4-8", "v9:2x2")),
+        *((n, f"{EXPECTED}{n!r}") for n in ("v5e:0x2", "v5e:2X2", "v5e:2x2\n", "")),
+        ("v5e:2x2x1", "v5e slices have 2 sizes, found 'v5e:2x2x1'"),
+        ("v5p:2x2", "v5p slices have 3 sizes, found 'v5p:2x2'"),
         ("v5e:3x3", ("'v5e:3x3': machines have 2x2 chips, or one; expected even sizes along x and "
-         "y (did you mean 'v5e:2x4'?)")),
-        ("v6e:32x32", ("'v6e:32x32' has 1024 chips; v6e has at most 256 "
-         "(did you mean 'v6e:16x16'?)")),
-        ("v5p:99999x2x2", ("'v5p:99999x2x2' has 399996 chips; v5p has at most 8960 "
-         "(did you mean 'v5p:16x16x32'?)")),
+         "y")),
+        ("v6e:32x32", "'v6e:32x32' has 1024 chips; v6e has at most 256"),
     ],
 )  # fmt: skip
 def test_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         parse_slice(name)
-
-
-@pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("number", [1, 3, 4, 8, 100, 4096, 99999])
-def test_what_is_meant_is_known(generation: str, number: int) -> None:
-    """Whatever is suggested can be built."""
-    with pytest.raises(ValueError, match="did you mean") as caught:
-        parse_slice(f"{generation}-{number}")
-    meant = re.findall("did you mean '(.*)'", str(caught.value))
-    assert [f"{generation}:{parse_slice(name).text}" for name in meant] == meant
 
 
 class TestManifest:
