@@ -89,7 +89,3 @@ class TestWhatTheDemoPrinted:
             for each in map(float, (ratio, *extremes)):
                 assert low / worst - 0.1 <= each <= high / best + 0.1
         assert len(said) == 2
-
-    def test_no_other_ratio_is_claimed(self, block: str) -> None:
-        text = text_of(ROOT / "README.md").replace(block, "")
-        assert re.findall(r"[\d.]+ times|[\d.]+x\b", text) == []
