@@ -9,7 +9,6 @@ from typing import Any
 from aotbuild.build.events import UnitDone
 from aotbuild.build.plan import Plan
 from aotbuild.errors import UnitFailure
-from aotbuild.format.about import About, join_abouts
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.sources import SourceDigests
@@ -86,20 +85,12 @@ def join_functions(functions: Iterable[Function]) -> list[Function]:
     same: dict[str, list[Function]] = {}
     for function in functions:
         same.setdefault(function.name, []).append(function)
-    # A process that traces several functions meets what the first of them changed.
-    aliases = {pair for group in same.values() for each in group for pair in each.aliases}
-    return [_join(group, sorted(aliases)) for group in same.values()]
+    return [_join(group) for group in same.values()]
 
 
-def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function:
-    facts = {fact.digest: fact for function in functions for fact in function.facts}
-    return replace(
-        functions[-1],
-        facts=tuple(facts[digest] for digest in sorted(facts)),
-        aliases=tuple(pair for pair in aliases if pair[1] in facts),
-        references=tuple(sorted({each for function in functions for each in function.references})),
-        about=join_abouts(About.of(function.about) for function in functions).to_json(),
-    )
+def _join(functions: list[Function]) -> Function:
+    references = {each for function in functions for each in function.references}
+    return replace(functions[-1], references=tuple(sorted(references)))
 
 
 def _conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:

@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from aotbuild.build.jobs import is_forwarded
+from aotbuild.build.jobs import encodings, is_forwarded
 from aotbuild.build.plan import Plan
 from aotbuild.build.project_files import LIBRARIES, TooLarge, project_files
 from aotbuild.build.sources import SourceTree
 from aotbuild.format.canonical import canonical_json, sha256_hex
-from aotbuild.format.encodings import encodings
 from aotbuild.format.sources import SourceDigests, file_digest
 from aotbuild.platforms.base import machine
 from aotbuild.store.keys import build_key

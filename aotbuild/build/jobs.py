@@ -5,6 +5,8 @@ A job is one trace: a function at one signature, and every target that is made f
 
 from __future__ import annotations
 
+import locale
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -13,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 
 from aotbuild.build.plan import BuildUnit, after_feedback
 from aotbuild.format.canonical import mapping, text
-from aotbuild.format.encodings import UTF8, encodings
 from aotbuild.format.target import HOST, Target
 from aotbuild.manifest import ArgSpec, Function, Parameters, bind_values
 from aotbuild.platforms.building import Hardware, Process, description, descriptions
@@ -80,7 +81,7 @@ class Settings:
             "PYTHONHASHSEED": "0",
             # Paths have one form for both: the locale's, or that of UTF-8. Where the locale's is
             # UTF-8, too, code sees no difference between machines.
-            "PYTHONUTF8": str(int(encodings()[0] == UTF8)),
+            "PYTHONUTF8": str(int(encodings()[0] == "utf-8")),
             "PYTHONIOENCODING": "utf-8",
             "AOTBUILD_BUILDING": "1",
             "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -289,3 +290,12 @@ def _job(units: list[BuildUnit], buckets: Buckets) -> Job:
         buckets=buckets,
         numpy_only=unit.numpy_only,
     )
+
+
+def encodings() -> tuple[str, str]:
+    """Return how files are read if nobody says it, and how with `encoding="locale"`.
+
+    The first is also that of names of files. It was set when Python started, so it is what
+    `open` takes, whatever locale was set since.
+    """
+    return sys.getfilesystemencoding(), locale.getencoding()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from aotbuild.format.files import make_folders, sync_folder
-from aotbuild.format.renames import How, renamed
+from aotbuild.format.files import sync_folder
 from aotbuild.format.temporary import temporary_folder
 
 # Where the old folder is for a moment if they cannot be exchanged, under its own name.
 _REPLACED = "replaced"
+# Of linux/fcntl.h and linux/fs.h.
+_AT_FDCWD, _EXCHANGE = -100, 2
+# Where EPERM means that nothing may be renamed, what is tried instead says so.
+_CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV}
 
 
 def behind_links(folder: Path) -> Path:
@@ -34,7 +39,7 @@ def behind_links(folder: Path) -> Path:
 def workplace(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `folder`; remove parents made for it if they stay empty."""
     made = [parent for parent in folder.parents if not parent.exists()]
-    make_folders(folder.parent)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         put_back = partial(_put_back, parent=folder.parent)
         with temporary_folder(folder.parent, rescue=put_back) as temporary:
@@ -89,5 +94,18 @@ def _put_back(abandoned: Path, parent: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step, so that there is always one; return whether it worked."""
-    return renamed(one, other, How.EXCHANGE)
+    """Exchange two folders in one step, so that there is always one.
+
+    Return False where the system, a container's filter or this file system cannot do it. Raises
+    OSError.
+    """
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT:
+        return False
+    raise OSError(number, os.strerror(number), str(other))

@@ -8,8 +8,8 @@ from aotbuild.build.events import Listener, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.protocol import Compiled, Done, Failed, GoldenOutputs, Reply, Started
-from aotbuild.format.printing import bytes_text
 from aotbuild.format.record import DEVICE_BYTES, memory_use
+from aotbuild.format.words import bytes_text
 
 # For calling a function with golden inputs, once at each of its signatures; in seconds.
 GOLDEN_SECONDS = 60.0

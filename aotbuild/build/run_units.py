@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +27,6 @@ from aotbuild.build.protocol import Compiled, Done, Hello, Reply
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.build.worker_process import job_timeout
 from aotbuild.errors import PlanError
-from aotbuild.format.switches import is_on
 from aotbuild.format.target import HOST
 from aotbuild.store.build_store import BuildStore, open_store
 from aotbuild.toolchains.exact import ExactToolchain
@@ -86,7 +85,7 @@ def run_units(
             listener,
             timeout,
             golden_timeout,
-            is_on(SHRINK_VARIABLE, os.environ),
+            is_shrink_on(os.environ),
             traced,
             build_store,
         )
@@ -284,3 +283,12 @@ def _hello(plan: Plan, sources: SourceTree, blobs: Path, build_store: BuildStore
             "manifest": plan.manifest.digest,
         },
     )
+
+
+def is_shrink_on(environment: Mapping[str, str]) -> bool:
+    """Return whether CPU executables are rewritten; PlanError if the variable is malformed."""
+    text = environment.get(SHRINK_VARIABLE) or "on"
+    if text not in ("on", "off", "1", "0"):
+        msg = f"{SHRINK_VARIABLE}: expected on or off, found {text!r}"
+        raise PlanError(msg)
+    return text in ("on", "1")

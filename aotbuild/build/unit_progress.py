@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aotbuild.build.events import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.plan import BuildUnit
-from aotbuild.format.printing import bytes_text, plural
+from aotbuild.format.words import bytes_text, plural
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package

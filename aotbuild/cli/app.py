@@ -28,8 +28,8 @@ from aotbuild.cli.store import STORE
 from aotbuild.cli.streams import put
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
-from aotbuild.format.printing import os_error_text
 from aotbuild.format.variables import OF_BUILDS, OF_CALLS
+from aotbuild.format.words import os_error_text
 
 COMMANDS: tuple[Command | Group, ...] = (
     *(init, record, plan, build, lock, tune),

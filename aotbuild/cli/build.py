@@ -11,7 +11,7 @@ from aotbuild.cli.command import UsageError, argument, command, flag, new_folder
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, check_replaceable, plan_document, unit_document
 from aotbuild.errors import BuildError
-from aotbuild.format.printing import bytes_text, count_text
+from aotbuild.format.words import bytes_text, count_text
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import argument, command, whole_number
@@ -147,8 +146,6 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         ],
         "sources": _sources_document(diagnosis.staleness),
         "usable": not diagnosis.unusable and facts.problem is None,
-        "portable": diagnosis.window and diagnosis.window.to_json(),
-        "notes": _notes(diagnosis, facts),
         "signatures": [
             {
                 "function": item.function,
@@ -167,11 +164,6 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             for item in diagnosis.signatures
         ],
     }
-
-
-def _notes(diagnosis: Diagnosis, facts: Facts) -> list[str]:
-    today = date.today()
-    return diagnosis.window_notes(facts.versions["jax"], today)
 
 
 def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
@@ -206,8 +198,6 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
     output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
     if unusable:
         output.text(_REMEDY)
-    for note in _notes(diagnosis, facts):
-        output.text(printable(f"note: {note}"))
     if diagnosis.staleness and diagnosis.staleness.changed:
         output.text(printable(str(diagnosis.staleness)))
     if facts.problem:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +70,7 @@ def place_of(text: str) -> str | Path:
 def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     from aotbuild.report import text
 
-    for line in text.title_lines(facts, date.today()):
+    for line in text.title_lines(facts):
         output.text(line)
     for function in facts.functions:
         _print_function(output, function, full=full)
@@ -79,7 +78,7 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     _print_section(output, "coverage", headers, rows)
     hoisted = text.constant_rows(facts)
     if hoisted:
-        _print_section(output, "constants", ("aval", "size", "used by", "sha256", "names"), hoisted)
+        _print_section(output, "constants", ("aval", "size", "used by", "sha256"), hoisted)
     chosen = text.choice_rows(facts)
     if chosen:
         _print_section(output, "choices", text.CHOICE_HEADERS, chosen)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.cli.command import command
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, plan_document
-from aotbuild.format.printing import plural
+from aotbuild.format.words import plural
 
 if TYPE_CHECKING:
     from aotbuild.build.project import Project

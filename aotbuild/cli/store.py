@@ -18,7 +18,7 @@ from aotbuild.cli.command import (
 )
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output
-from aotbuild.format.printing import bytes_text
+from aotbuild.format.words import bytes_text
 from aotbuild.store.entry import DamagedEntry, check_entry
 from aotbuild.store.folder import Folder
 from aotbuild.store.place import VARIABLE, store_place

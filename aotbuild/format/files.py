@@ -6,9 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterator
-from enum import Enum, auto
 from pathlib import Path
 from typing import IO
 
@@ -16,46 +14,12 @@ from typing import IO
 # O_EXCL follows no link and opens no existing file.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _MODE = 0o644
-_FOLDER_MODE = 0o777
 # The disk, the user's share of it, or what a file may have is full; shutil names what it read.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-# Where Linux says what the umask is, without a change of it that other threads would notice.
-_STATUS = "/proc/self/status"
-_kept_umask: int | None = None
 # Characters of the file's name in the temporary one: a name may have 255 bytes.
 _LONGEST = 50
 # Bytes of a text file that somebody wrote: no manifest, lock, key or recording of trees has more.
 MOST_TEXT = 64 << 20
-
-
-def keep_umask() -> None:
-    """Have what this module writes from now on the modes of the present umask.
-
-    A worker asks for it before the user's code runs, which may set another one for its own files.
-    """
-    global _kept_umask
-    _kept_umask = os.umask(0)
-    os.umask(_kept_umask)
-
-
-def set_mode(new: int | Path, mode: int) -> None:
-    """Give a new file, by its number, or folder its mode less the kept umask, if another is set.
-
-    Otherwise the system has done so, or what it has instead, such as a folder's default ACL.
-    """
-    if _kept_umask is not None and _umask() != _kept_umask:
-        special = stat.S_IMODE(os.stat(new).st_mode) & ~0o777  # noqa: PTH116 (or a number)
-        os.chmod(new, special | (mode & ~_kept_umask))  # noqa: PTH101
-
-
-def _umask() -> int:
-    with contextlib.suppress(OSError, ValueError), open_regular(_STATUS) as status:
-        for line in status:
-            if line.startswith(b"Umask:"):
-                return int(line[len(b"Umask:") :], 8)
-    now = os.umask(0)
-    os.umask(now)
-    return now
 
 
 def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
@@ -69,7 +33,6 @@ def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
         number = os.open(temporary, _NEW, _MODE)
         try:
             with os.fdopen(number, "wb") as file:
-                set_mode(number, _MODE)
                 file.write(data)
             move_whole(temporary, path)
         except BaseException:
@@ -80,58 +43,15 @@ def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
 
 
 def write_where_told(path: Path, data: bytes) -> None:
-    """Write what a user asked for to where the user says, as programs do; raises OSError.
+    """Write what a user asked for to where the user says; raises OSError.
 
-    Links are followed. A device of characters, a pipe, and what stdout is are written into, and
-    stay what they are; a file is written whole. A folder, a socket and a disk are errors.
+    Links are followed. A device and a pipe are written into; a file is written whole.
     """
-    kind = kind_of(path)
-    if kind is Kind.FILE:
-        write_whole(Path(os.path.realpath(path)), data)
-    elif kind is Kind.STDOUT:
-        sys.stdout.flush()
-        _write_into(sys.stdout.fileno(), data)
+    if path.exists() and not path.is_file():
+        with naming(path), path.open("wb") as stream:
+            stream.write(data)
     else:
-        number = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
-        try:
-            with naming(path):
-                _write_into(number, data)
-        finally:
-            os.close(number)
-
-
-class Kind(Enum):
-    """What writing to a path means; `FILE` is also where nothing is yet."""
-
-    FILE = auto()
-    STREAM = auto()
-    STDOUT = auto()
-
-
-def kind_of(path: Path) -> Kind:
-    """Return what writing to a path means; OSError if it is a folder, a socket or a disk."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return Kind.FILE
-    # /dev/stdout may lead to a file: another one in its place would not be what stdout is.
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        if os.path.samestat(found, os.fstat(sys.stdout.fileno())):
-            return Kind.STDOUT
-    if stat.S_ISREG(found.st_mode):
-        return Kind.FILE
-    if stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode):
-        return Kind.STREAM
-    if stat.S_ISDIR(found.st_mode):
-        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    reason = "neither a file, nor a pipe or a device that takes text; name another"
-    raise OSError(errno.EINVAL, reason, str(path))
-
-
-def _write_into(number: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(number, left) :]
+        write_whole(Path(os.path.realpath(path)), data)
 
 
 def move_whole(finished: Path, path: Path) -> None:
@@ -151,37 +71,6 @@ def naming(path: Path) -> Iterator[None]:
         if err.errno is None or (err.filename is not None and err.errno not in _FULL):
             raise
         raise OSError(err.errno, err.strerror, str(path)) from err
-
-
-def make_folders(path: Path) -> None:
-    """Make a folder and those above it that are missing; raises OSError.
-
-    `Path.mkdir` does so by recursion, which ends with the thousandth.
-    """
-    missing = []
-    while True:
-        try:
-            _make_folder(path)
-            break
-        except FileNotFoundError:
-            if path.parent == path:
-                raise
-            missing.append(path)
-            path = path.parent
-    # What a folder that exists refuses, as /proc does with the same error, is not tried again.
-    for folder in reversed(missing):
-        _make_folder(folder)
-
-
-def _make_folder(path: Path) -> None:
-    """Make a folder if it is missing; FileNotFoundError if the one above it is."""
-    try:
-        path.mkdir()
-    except OSError:
-        if not path.is_dir():
-            raise
-    else:
-        set_mode(path, _FOLDER_MODE)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,22 +1,19 @@
 """What objects of numpy and jax consist of. Neither is imported: a value's own type tells.
 
-Devices count by their kind and never by their number, arrays by their bytes, programs by text.
+Devices count by their kind and never by their number, arrays by their bytes.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.code_parts import name_of
 from aotbuild.format.values import NotEncodable, is_of_numpy, type_name
 
 # Larger arrays take longer to read than a call may wait.
 _MOST_BYTES = 1 << 28
-_ADDRESS = r"0x[0-9a-f]+"
 
 
 def is_numpy(value: Any) -> bool:
@@ -75,8 +72,6 @@ def _jax_array(value: Any) -> Any:
 
 def _jitted(value: Any) -> Any:
     """Return what jax.jit wraps, and its options."""
-    if name := name_of(value):
-        return "name", name, []
     state = value.__getstate__()
     options = [name for name in sorted(state) if name.startswith(("static_arg", "global_cache"))]
     return "jit", None, [("", value.__wrapped__), *((f"({name})", state[name]) for name in options)]
@@ -106,16 +101,6 @@ def _kinds(devices: Any) -> list[str]:
     return sorted({device.device_kind for device in devices})
 
 
-def _is_jaxpr(value: Any) -> bool:
-    kind = type(value)
-    return kind.__name__ in ("Jaxpr", "ClosedJaxpr") and kind.__module__.startswith("jax")
-
-
-def _jaxpr(value: Any) -> Any:
-    constants = list(getattr(value, "consts", ()))
-    return "jaxpr", re.sub(_ADDRESS, "0x", str(value)), [(".consts", constants)]
-
-
 FOREIGN_READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...] = (
     (is_numpy, _numpy),
     (lambda value: is_of_numpy(value, "dtype"), lambda value: ("dtype", str(value), [])),
@@ -125,5 +110,4 @@ FOREIGN_READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...] 
     (_is_of_jax("Device"), lambda value: ("device", [value.platform, value.device_kind], [])),
     (_is_of_jax("sharding.Mesh"), _mesh),
     (_is_of_jax("sharding.Sharding"), _sharding),
-    (_is_jaxpr, _jaxpr),
 )

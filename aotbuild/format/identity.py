@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from aotbuild.format.values import Decoder, NotEncodable, decode, encode, type_name
 
 if TYPE_CHECKING:
-    from aotbuild.format.facts import Facts
     from aotbuild.format.fingerprint import Fingerprinter
 
 _PLAIN = (type(None), bool, int, str, float)
@@ -41,25 +40,14 @@ _DEEPEST = 32
 class Identities:
     """Makes the identities of static data; what several of them share is read once."""
 
-    def __init__(
-        self, describe: Callable[[Any], Any], aliases: Mapping[str, str], *, local: bool
-    ) -> None:
+    def __init__(self, describe: Callable[[Any], Any], *, local: bool) -> None:
         """Make identities; `describe` describes a treedef.
 
-        `aliases` are digests and those that they stand for. `local` identifies what cannot be read,
-        too, while it is alive in this process.
+        `local` also identifies what cannot be read, while it is alive in this process.
         """
         self._describe = describe
-        self._aliases = aliases
         self._local = local
         self._fingerprinter: Fingerprinter | None = None
-        # By the digest in the identity, the one that was made.
-        self._digests: dict[str, str] = {}
-
-    def facts(self) -> tuple[Facts, ...]:
-        """Return the facts about all fingerprints that were made."""
-        maker = self._fingerprinter
-        return tuple(maker.facts(*pair) for pair in self._digests.items()) if maker else ()
 
     def identity(self, value: Any, depth: int = 0) -> Any:
         """Return the identity of a value; NotEncodable if it has none."""
@@ -101,9 +89,7 @@ class Identities:
             if not self._local:
                 raise
             return {"local": [title(value), id(value)]}
-        name = self._aliases.get(digest, digest)
-        self._digests[name] = digest
-        return {"fingerprint": [title(value), name]}
+        return {"fingerprint": [title(value), digest]}
 
 
 def is_decodable(data: Any, *nodes: str) -> bool:

@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from struct import iter_unpack
 from typing import Any, Protocol, TypeVar
 
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
 from aotbuild.format.canonical import canonical_json, is_deep, read_canonical, sha256_hex
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_from_json, record_to_json
-from aotbuild.format.signature import KEY_DIGITS, Function, Outline, outlines
+from aotbuild.format.signature import KEY_DIGITS, Function
 from aotbuild.format.values import cut
 
 T = TypeVar("T", Function, Record)
@@ -49,8 +48,6 @@ EDITABLE = "editable"
 SOURCES = "sources"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
-# Parts of a row: the key of the signature, offset and length.
-_COLUMNS = f"{_GROUP_DIGITS}x{KEY_DIGITS}sx12sx8sx64xx"
 _HEX = b"0123456789abcdef"
 _FUNCTION_KEY = "0" * KEY_DIGITS
 # Bytes that may be read to find the end of the header: most have less than the first number.
@@ -186,22 +183,6 @@ class Index:
             if key != previous and not key.endswith(_FUNCTION_KEY):
                 yield self._record(row)
             previous = key
-
-    def outlines(self, function: str) -> Iterator[Outline]:
-        """Yield the unchecked outline of each signature of a function; parses no object."""
-        return outlines(self._signatures(function), self._bytes)
-
-    def _signatures(self, function: str) -> Iterator[tuple[str, int, int]]:
-        """Yield key, start and end of the first object of each signature of a function."""
-        rows = [*self._matching(_group(function))]
-        table = bytes(self._table[rows[0] * _ROW : (rows[-1] + 1) * _ROW]) if rows else b""
-        if not _are_rows(table):
-            list(map(self._place, rows))  # raises for a malformed row
-        previous = _FUNCTION_KEY.encode()  # the function itself comes first
-        for key, offset, length in iter_unpack(_COLUMNS, table):
-            if key != previous:
-                previous, start = key, self._objects + int(offset, 16)
-                yield key.decode(), start, start + int(length, 16)
 
     def _bytes(self, start: int, end: int) -> bytes:
         return bytes(self._data[start:end])

@@ -10,7 +10,6 @@ from typing import Any
 
 from aotbuild.format.index import COMPANIONS, Index
 from aotbuild.format.record import Record
-from aotbuild.format.signature import Outline
 from aotbuild.format.values import cut
 
 # The folder of the blobs, below `_aot`.
@@ -108,12 +107,3 @@ class JoinedIndex(Index):
             if (key := record.signature.key()) not in known:
                 known.add(key)
                 yield record
-
-    def outlines(self, function: str) -> Iterator[Outline]:
-        """Yield the unchecked outline of each signature of a function; parses no object."""
-        known: set[str] = set()
-        own = super().outlines(function)
-        for found in chain(own, *(other.outlines(function) for other in self.others)):
-            if found[0] not in known:
-                known.add(found[0])
-                yield found

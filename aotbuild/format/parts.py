@@ -14,18 +14,26 @@ import sys
 import types
 import weakref
 from _thread import RLock, allocate_lock
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from aotbuild.format.code_parts import CODE_READERS, name_of
 from aotbuild.format.foreign_parts import FOREIGN_READERS
-from aotbuild.format.values import NotEncodable, encode, field_names, is_cache, type_name
+from aotbuild.format.values import (
+    NotEncodable,
+    encode,
+    field_names,
+    is_cache,
+    qualified_name,
+    type_name,
+)
 
 # (kind, name as JSON, (label, value) of each part). A label is written after the path of the whole.
 Parts: TypeAlias = tuple[str, Any, list[tuple[str, Any]]]
 
 # The kind of a value whose parts have no order.
 SET = "set"
+# How many times a function may have been wrapped, to be found by the name of its wrapper.
+_MOST_WRAPPERS = 8
 # What a class has besides what its author wrote.
 _OF_ANY_CLASS = (
     *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__abstractmethods__"),
@@ -39,6 +47,8 @@ def parts_of(value: Any) -> Parts:
 
     It may raise whatever reading an attribute or pickling raises.
     """
+    if callable(value) and (name := name_of(value)):
+        return "name", name, []
     reader = _BY_TYPE.get(type(value))
     if reader:
         return reader(value)
@@ -54,6 +64,80 @@ def title(value: Any) -> str:
     if not isinstance(qualname, str):
         return type_name(type(value))
     return f"{getattr(value, '__module__', None) or type(value).__module__}.{qualname}"
+
+
+def name_of(value: Any) -> str | None:
+    """Return the name that leads to a function or type in every process, or None.
+
+    It may be the name of its wrapper, such as `jax.jit`'s, or stand in a package around its module.
+    """
+    qualname = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(qualname, str) or "<" in qualname:
+        return None
+    for module in dict.fromkeys(_modules(value)):
+        for wrappers in range(_MOST_WRAPPERS):
+            try:
+                return qualified_name(value, module, ".__wrapped__" * wrappers)
+            except NotEncodable:
+                continue
+    return None
+
+
+def _modules(value: Any) -> Iterator[str]:
+    module = getattr(value, "__module__", None)
+    while isinstance(module, str) and module:
+        yield module
+        module = module.rpartition(".")[0]
+    yield type(value).__module__
+
+
+# --- functions and code ---------------------------------------------------------------------------
+
+
+def _function(value: types.FunctionType) -> Parts:
+    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+    parts: list[tuple[str, Any]] = [("(code)", value.__code__)]
+    parts += [(f"(default {index})", item) for index, item in enumerate(value.__defaults__ or ())]
+    parts += [(f"(default {name})", item) for name, item in (value.__kwdefaults__ or {}).items()]
+    parts += [(f".{name}", cell) for name, cell in cells]
+    return "function", f"{value.__module__}:{value.__qualname__}", parts
+
+
+def _code(value: types.CodeType) -> Parts:
+    counts = value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags
+    names = value.co_names, value.co_varnames, value.co_cellvars, value.co_freevars
+    # `co_code` is neither specialized nor instrumented, however often the function was called.
+    code = value.co_code.hex(), value.co_exceptiontable.hex()
+    head = [value.co_qualname, *counts, *map(list, names), *code]
+    return "code", head, [(f"(constant {i})", item) for i, item in enumerate(value.co_consts)]
+
+
+def _cell(value: types.CellType) -> Parts:
+    try:
+        return "cell", None, [("", value.cell_contents)]
+    except ValueError:  # a variable that was not assigned yet
+        return "cell", "empty", []
+
+
+def _method(value: types.MethodType) -> Parts:
+    return "method", None, [("(function)", value.__func__), ("", value.__self__)]
+
+
+def _builtin(value: Any) -> Parts:
+    owner = value.__self__
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        return "method", value.__name__, [("", owner)]
+    module = value.__module__ or getattr(owner, "__name__", None)
+    return "name", f"{module}:{value.__qualname__}", []
+
+
+def _cached(value: Any) -> Parts:
+    parameters = sorted(value.cache_parameters().items())
+    return "cached", list(map(list, parameters)), [("", value.__wrapped__)]
+
+
+def _descriptor(value: Any) -> Parts:
+    return "descriptor", value.__name__, [("(class)", value.__objclass__)]
 
 
 # --- containers ---------------------------------------------------------------------------------
@@ -85,18 +169,11 @@ def _set(value: Any) -> Parts:
     return "object", None, [("(type)", kind), ("", frozenset(value)), *state]
 
 
-def _namedtuple(value: Any) -> Parts:
-    fields = zip(value._fields, value, strict=True)
-    return "namedtuple", type_name(type(value)), [(f".{name}", item) for name, item in fields]
-
-
 # --- types and objects --------------------------------------------------------------------------
 
 
 def _type(value: type) -> Parts:
-    """Return the name of a type; that of a local one leads nowhere, so its body counts."""
-    if name := name_of(value):
-        return "name", name, []
+    """Return what a local type consists of: no name leads to it, so its body counts."""
     written = {k: v for k, v in vars(value).items() if k not in _OF_ANY_CLASS}
     slots = types.MemberDescriptorType, types.GetSetDescriptorType
     body = [(f".{k}", v) for k, v in sorted(written.items()) if not isinstance(v, slots)]
@@ -121,13 +198,6 @@ def _wrapped(value: Any) -> Parts:
 
 def _property(value: property) -> Parts:
     return "property", None, [(".fget", value.fget), (".fset", value.fset), (".fdel", value.fdel)]
-
-
-def _partial(value: functools.partial[Any]) -> Parts:
-    keywords = [(f".{name}", item) for name, item in value.keywords.items()]
-    state = _state(value.__dict__, type(value))
-    parts = [("(type)", type(value)), (".func", value.func), *_items(value.args), *keywords]
-    return "partial", len(value.args), [*parts, *state]
 
 
 def _plain_object(value: object) -> Parts:
@@ -156,8 +226,6 @@ def _dataclass(value: Any) -> Parts:
 
 def _reduced(value: Any) -> Parts:
     """Return the parts by which an object is pickled: its type, arguments, state and items."""
-    if callable(value) and (name := name_of(value)):
-        return "name", name, []
     kind = type(value)
     reducer = copyreg.dispatch_table.get(kind)
     try:
@@ -196,10 +264,6 @@ def _is_dataclass_field(value: Any) -> bool:
     return type_name(type(value)) == "dataclasses.Field"
 
 
-def _is_namedtuple(value: Any) -> bool:
-    return isinstance(value, tuple) and hasattr(type(value), "_fields")
-
-
 def _is_dataclass(value: Any) -> bool:
     kind = type(value)
     names = ("__reduce_ex__", "__reduce__")
@@ -228,15 +292,24 @@ _BY_TYPE: dict[type, Callable[[Any], Parts]] = {
     staticmethod: _wrapped,
     classmethod: _wrapped,
     property: _property,
-    **CODE_READERS,
+    types.FunctionType: _function,
+    types.CodeType: _code,
+    types.CellType: _cell,
+    types.MethodType: _method,
+    types.BuiltinFunctionType: _builtin,
+    types.MethodWrapperType: _builtin,
+    types.WrapperDescriptorType: _descriptor,
+    types.MethodDescriptorType: _descriptor,
+    types.ClassMethodDescriptorType: _descriptor,
+    types.MemberDescriptorType: _descriptor,
+    types.GetSetDescriptorType: _descriptor,
+    type(functools.lru_cache(len)): _cached,
 }
 _BY_KIND: tuple[tuple[Callable[[Any], bool], Callable[[Any], Parts]], ...] = (
     (_of_type(type), _type),
     (_of_type(enum.Enum), _enum),
     (_of_type(set, frozenset), _set),
-    (_is_namedtuple, _namedtuple),
     (_is_dataclass_field, _dataclass_field),
-    (_of_type(functools.partial), _partial),
     (_of_type(types.ModuleType), lambda value: ("module", value.__name__, [])),
     (_of_type(*_PROCESS_ONLY), _by_type_only),
     *FOREIGN_READERS,

@@ -85,14 +85,10 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Constant:
-    """A closed-over array outside the executable: its aval and its safetensors blob.
-
-    `name` is for people; the worker gives none.
-    """
+    """A closed-over array outside the executable: its aval and its safetensors blob."""
 
     aval: Aval
     blob: Blob
-    name: str = ""
 
 
 @dataclass(frozen=True)

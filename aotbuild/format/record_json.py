@@ -132,7 +132,6 @@ def _plugin(data: Any) -> tuple[str, str]:
 
 
 def _calling_to_json(calling: Calling) -> dict[str, Any]:
-    names = [constant.name for constant in calling.constants]
     return {
         "name": calling.name,
         "constants": [[str(c.aval), blob_to_json(c.blob)] for c in calling.constants],
@@ -143,7 +142,6 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "out_specs": specs_to_json(calling.out_specs),
         "out_tree": calling.out_tree,
         "mesh": [list(axis) for axis in calling.mesh],
-        **({"constant_names": names} if any(names) else {}),
         **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
         **(
             {"callbacks": list(map(_callback_to_json, calling.callbacks))}
@@ -162,7 +160,9 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
 def _calling_from_json(data: dict[str, Any]) -> Calling:
     return Calling(
         name=text(data["name"]),
-        constants=_constants_from_json(data["constants"], data.get("constant_names")),
+        constants=tuple(
+            Constant(Aval.parse(aval), blob_from_json(blob)) for aval, blob in data["constants"]
+        ),
         kept=tuple(map(whole, data["kept"])),
         donated=tuple(map(whole, data["donated"])),
         in_specs=specs_from_json(data["in_specs"]),
@@ -174,13 +174,6 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
         tokens=tuple(map(text, data.get("tokens", ()))),
         templates=tuple(map(_template_from_json, data.get("templates", ()))),
-    )
-
-
-def _constants_from_json(data: list[Any], names: list[Any] | None) -> tuple[Constant, ...]:
-    pairs = zip(data, [""] * len(data) if names is None else map(text, names), strict=True)
-    return tuple(
-        Constant(Aval.parse(aval), blob_from_json(blob), name) for (aval, blob), name in pairs
     )
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.format.aval import Aval
-from aotbuild.format.canonical import canonical_digest, mapping, optional, text, whole
+from aotbuild.format.canonical import canonical_digest, optional, text, whole
 from aotbuild.format.tree import Ignored, Referenced, Tree
 from aotbuild.format.values import cut, shown
 
 if TYPE_CHECKING:
-    from aotbuild.format.facts import Facts
     from aotbuild.format.padding import Padding
 
 KEY_DIGITS = 32
@@ -61,41 +59,6 @@ class Signature:
         return ", ".join(f"{name}={shown(value)}" for name, value in self.statics)
 
 
-# (key of the signature, the texts of its avals, its statics and tree as JSON)
-Outline = tuple[str, list[str], bytes]
-
-# A record's object is canonical JSON: keys are sorted, quotes inside strings are escaped.
-_BEGIN, _MIDDLE, _END = b'"signature":{"leaves":[', b'],"statics":', b'},"target":"'
-# Bytes of one read: the objects of a function are adjacent.
-_BLOCK = 1 << 18
-
-
-def outlines(
-    objects: Iterable[tuple[str, int, int]], read: Callable[[int, int], bytes]
-) -> Iterator[Outline]:
-    """Yield the outline of each object, given by key, start and end; skip objects without one.
-
-    `read(start, end)` returns bytes.
-    """
-    block, at = b"", 0
-    for key, start, end in objects:
-        if not at <= start <= end <= at + len(block):
-            at, block = start, read(start, max(end, start + _BLOCK))
-        found = outline(block[start - at : end - at])
-        if found is not None:
-            yield key, *found
-
-
-def outline(line: bytes) -> tuple[list[str], bytes] | None:
-    """Return the avals and the rest of the signature of an object, or None."""
-    begin, end = line.rfind(_BEGIN), line.rfind(_END)
-    if begin < 0:
-        return None
-    leaves, _, rest = line[begin + len(_BEGIN) : end].partition(_MIDDLE)
-    texts = leaves[1:-1].decode("utf-8", "replace").split('","') if leaves else []
-    return texts, rest
-
-
 _MISSING: Any = object()
 # Characters of a name that a problem quotes.
 _LONGEST = 60
@@ -122,12 +85,10 @@ class Function:
     included; `dynamic` those of them that are arrays, in signature order; `keywords` the arrays
     that are passed by name. `call` is `module:qualname` of the source. `pad` describes padded
     calls; None if there are none. `wrap` names the jit whose meaning a call has, if it is not
-    `jax.jit`; see `format.wrap`. `ignored` is static data of arguments that is not compared,
-    `facts` tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one
-    that it stands for) of values that calling the function changes without effect on the result.
+    `jax.jit`; see `format.wrap`. `ignored` is static data of arguments that is not compared.
     `references` is static data that a call compares with that of a template; see
     `format.references`. `optional` are the arrays that some signatures lack: the last ones of
-    `dynamic`, and any of `keywords`. `about` is for people and for tools; see `format.about`.
+    `dynamic`, and any of `keywords`.
     """
 
     name: str
@@ -140,11 +101,8 @@ class Function:
     pad: Padding | None = None
     wrap: str = ""
     ignored: tuple[Ignored, ...] = ()
-    facts: tuple[Facts, ...] = ()
-    aliases: tuple[tuple[str, str], ...] = ()
     references: tuple[Referenced, ...] = ()
     optional: tuple[str, ...] = ()
-    about: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -159,15 +117,12 @@ class Function:
             **({"pad": self.pad.to_json()} if self.pad else {}),
             **({"wrap": self.wrap} if self.wrap else {}),
             **({"ignored": [[t, list(p), i] for t, p, i in self.ignored]} if self.ignored else {}),
-            **({"facts": [facts.to_json() for facts in self.facts]} if self.facts else {}),
-            **({"aliases": [list(pair) for pair in self.aliases]} if self.aliases else {}),
             **(
                 {"references": [[t, list(p), *r] for t, p, *r in self.references]}
                 if self.references
                 else {}
             ),
             **({"optional": list(self.optional)} if self.optional else {}),
-            **({"about": self.about} if self.about else {}),
         }
 
     @classmethod
@@ -185,11 +140,8 @@ class Function:
                 pad=optional(_padding, data.get("pad")),
                 wrap=text(data.get("wrap", "")),
                 ignored=tuple(map(_ignored, data.get("ignored", ()))),
-                facts=tuple(map(_facts, data.get("facts", ()))),
-                aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
                 references=tuple(map(_referenced, data.get("references", ()))),
                 optional=_names(data.get("optional", [])),
-                about=mapping(data.get("about", {})),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"
@@ -237,13 +189,6 @@ def _ignored(data: Any) -> Ignored:
 def _referenced(data: Any) -> Referenced:
     *place, like = data
     return (*_ignored(place), text(like))
-
-
-def _facts(data: Any) -> Facts:
-    # A late import, as for padding.
-    from aotbuild.format.facts import Facts
-
-    return Facts.from_json(data)
 
 
 def _names(data: Any) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.values import NotEncodable, qualified_name, type_name
 
 if TYPE_CHECKING:
-    from aotbuild.format.facts import Facts
     from aotbuild.format.identity import Identities
 
 Tree = Any
@@ -130,17 +129,15 @@ class Describer:
     def __init__(
         self,
         ignored: Iterable[Ignored] = (),
-        aliases: Iterable[tuple[str, str]] = (),
         references: Iterable[Referenced] = (),
         *,
         local: bool = False,
     ) -> None:
-        """Make a describer; `ignored`, `aliases` and `references` are those of a function.
+        """Make a describer; `ignored` and `references` are those of a function.
 
         `local` gives data without an identity one that holds in this process.
         """
         self._ignored = {(path, index) for _, path, index in ignored}
-        self._aliases = dict(aliases)
         self._references = {each[1:3]: each for each in references}
         self._local = local
         # What had no other identity than a reference, and is still to be compared.
@@ -151,12 +148,7 @@ class Describer:
         # A late import: most calls have containers only, and a cold start pays for each import.
         from aotbuild.format.identity import Identities
 
-        inner = Describer((), self._aliases.items(), local=self._local)
-        return Identities(inner.describe, self._aliases, local=self._local)
-
-    def facts(self) -> tuple[Facts, ...]:
-        """Return the facts about all fingerprints of the trees that were described."""
-        return self._identities.facts()
+        return Identities(Describer(local=self._local).describe, local=self._local)
 
     def describe(self, treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
         """Return the description of a treedef; TreeRefused has the path of the node."""

@@ -9,6 +9,7 @@ that a file names.
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import json
 import math
@@ -112,12 +113,30 @@ def qualified_name(obj: Any, module: str | None = None, below: str = "") -> str:
 
 
 def import_object(name: str) -> Any:
-    """Return the object `module:qualname`; raises whatever importing and looking it up raises."""
-    module, _, qualname = name.partition(":")
-    found: Any = import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
+    """Return the object `module:qualname`, imported.
+
+    Raises ValueError for malformed names, and whatever importing its module raises.
+    """
+    module, parts = _split(name)
+    return functools.reduce(getattr, parts, import_module(module))
+
+
+def find_object(name: str) -> Any:
+    """Return the object `module:qualname` of a module that is imported already, or None."""
+    module, parts = _split(name)
+    try:
+        return functools.reduce(getattr, parts, sys.modules.get(module))
+    except AttributeError:
+        return None
+
+
+def _split(name: Any) -> tuple[str, list[str]]:
+    module, _, qualname = name.partition(":") if isinstance(name, str) else ("", "", "")
+    parts = qualname.split(".")
+    if not all(part.isidentifier() for part in (*module.split("."), *parts)):
+        msg = f"{cut(repr(name), 100)} is not the module:qualname of anything"
+        raise ValueError(msg)
+    return module, parts
 
 
 def import_module(name: str) -> Any:

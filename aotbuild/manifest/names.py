@@ -14,7 +14,6 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.format.padding import one_nan
-from aotbuild.format.requirement_line import line_problem
 from aotbuild.format.signature import LIBRARY_NAMES
 from aotbuild.format.words import did_you_mean, quote
 from aotbuild.platforms.building import descriptions
@@ -124,6 +123,22 @@ def requirement(text: str) -> str:
     except InvalidRequirement:
         refuse(f"expected a requirement such as 'numpy>=2', found {quote(text)}")
     return text
+
+
+def line_problem(text: str) -> str | None:
+    """Return why uv would not take a requirement as a line of a file, None if it would.
+
+    A line break would begin an option or another requirement; `packaging` takes one in a URL, as
+    any character but a space and a tab. A backslash joins a line with the next. And uv replaces
+    `${NAME}` by an environment variable, which would then be sent to a server and printed.
+    """
+    if not text.isprintable():  # also not with U+0085, U+2028, or another space than " "
+        return "has a line break, a control character or an odd space"
+    if "$" in text:
+        return "has a '$', which would name an environment variable; write %24 in a URL"
+    if "\\" in text:
+        return "has a backslash"
+    return None
 
 
 def scalar(value: Any) -> Any:

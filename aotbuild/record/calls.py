@@ -85,8 +85,7 @@ def _wrap_of(observed: ObservedFunction) -> Wrap | None:
     from aotbuild.runtime.jax.wraps import make_wrap
 
     function = Function("", observed.call, (), (), (), (), wrap=observed.wrap)
-    made: Wrap = make_wrap(function)
-    return made
+    return make_wrap(function)
 
 
 def _shared(wrap: Wrap | None, values: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 from aotbuild.errors import ProjectError
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.toml_text import read_toml
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, child, plain
@@ -129,7 +129,7 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
 def _hook(text: str) -> dict[str, Any]:
     """Return the table of the build hook in a pyproject.toml; empty if it has none."""
     try:
-        table: Any = read_toml(text)
+        table: Any = tomllib.loads(text)
     except ValueError as err:
         raise ProjectError(PYPROJECT, f"not TOML: {err}", "Correct it first.") from err
     for name in ("tool", "hatch", "build", "targets", "wheel", "hooks", "aotbuild"):

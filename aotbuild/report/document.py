@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from aotbuild.format.about import About
 from aotbuild.format.index import FORMAT, SOURCES
 from aotbuild.format.padding import Padding
-from aotbuild.format.portable import window_of
 from aotbuild.format.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
 from aotbuild.format.record_json import requirements_to_json
 from aotbuild.format.signature import Function
@@ -18,7 +16,6 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     compared_places,
-    constant_names,
     constants,
     stored_twice,
     targets,
@@ -40,14 +37,12 @@ HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
 
 def package_document(facts: PackageFacts) -> dict[str, Any]:
     """Return all facts of a package."""
-    names = constant_names(facts)
     return {
         **place_document(facts),
         "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
-            {**_constant(constant), "executables": count, "names": names[constant.blob.path]}
-            for constant, count in constants(facts)
+            {**_constant(constant), "executables": count} for constant, count in constants(facts)
         ],
     }
 
@@ -63,7 +58,6 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "distribution": distribution and vars(distribution),
         "digest": facts.digest,
         "sources": plain(facts.header.get(SOURCES)),
-        "portable": facts.portable and facts.portable.to_json(),
         "totals": totals(facts),
     }
 
@@ -177,7 +171,6 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
     return {
         "name": facts.name,
         "call": facts.function.call,
-        "doc": About.of(facts.function.about).doc or None,
         "parameters": parameters(facts.function),
         "wrap": facts.function.wrap or None,
         "pad": _pad(facts.function.pad),
@@ -221,7 +214,6 @@ def _arguments(signature: SignatureFacts) -> list[dict[str, Any]]:
 
 def _executable(record: Record) -> dict[str, Any]:
     requires = record.requires
-    window = window_of([record])
     return {
         "target": str(record.target),
         **_blob(record.blob),
@@ -231,7 +223,6 @@ def _executable(record: Record) -> dict[str, Any]:
         "device_memory": memory_of_device(record),
         "analysis": plain(record.analysis),
         "requires": requirements_document(requires),
-        "portable": window and window.to_json(),
         "mesh": dict(record.calling.mesh),
         "calls_back": callback_names(record),
         "constants": [_constant(constant) for constant in record.calling.constants],

@@ -13,12 +13,11 @@ from functools import cached_property
 from typing import Any
 
 from aotbuild.errors import InvalidIndex, UnknownFunction
-from aotbuild.format.about import About, argument_names, result_names
 from aotbuild.format.index import INDEX_NAME, Index
-from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
 from aotbuild.format.target import Target
+from aotbuild.report.leaf_names import argument_names, result_names
 from aotbuild.report.words import (
     natural,
     printable,
@@ -37,7 +36,7 @@ _KEY_DIGITS = 8
 class SignatureFacts:
     """One signature: its label as the manifest writes it, its key, and a record per target.
 
-    `input_names` and `output_names` are the key paths of the leaves, as jax prints them.
+    `input_names` and `output_names` are those of the leaves; see `report.leaf_names`.
     """
 
     label: str
@@ -120,11 +119,6 @@ class PackageFacts:
         return shown(self.header.get("package", "?"))
 
     @property
-    def portable(self) -> Window | None:
-        """Which versions of jax read the portable forms; None if there are none."""
-        return window_of(self.records)
-
-    @property
     def records(self) -> list[Record]:
         """Every executable."""
         return [record for function in self.functions for record in function.records]
@@ -170,11 +164,8 @@ def _function(index: Index, name: str) -> FunctionFacts | None:
     by_key: dict[str, list[Record]] = {}
     for record in index.records(name):
         by_key.setdefault(record.signature.key(), []).append(record)
-    about = About.of(function.about)
     labels = _labels(by_key)
-    found = [
-        _signature(function, about, labels[key], key, records) for key, records in by_key.items()
-    ]
+    found = [_signature(function, labels[key], key, records) for key, records in by_key.items()]
     found.sort(key=lambda signature: (natural(signature.label), signature.key))
     return FunctionFacts(function, tuple(found))
 
@@ -187,14 +178,12 @@ def _labels(by_key: dict[str, list[Record]]) -> dict[str, str]:
     return {k: v if times[v] == 1 else f"{v} #{k[:_KEY_DIGITS]}" for k, v in labels.items()}
 
 
-def _signature(
-    function: Function, about: About, label: str, key: str, records: list[Record]
-) -> SignatureFacts:
+def _signature(function: Function, label: str, key: str, records: list[Record]) -> SignatureFacts:
     ordered = tuple(sorted(records, key=_record_order))
     tree, out_tree = ordered[0].signature.tree, ordered[0].calling.out_tree
     try:
-        names = argument_names(about, function.dynamic, tree)
-        results = result_names(about, out_tree, tree, function.wrap)
+        names = argument_names(function.dynamic, tree)
+        results = result_names(out_tree, tree, function.wrap)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as err:
         # The schema of a record says nothing of its trees, which a call compares as a whole.
         place, found = f"{ordered[0]}: trees", f"{type(err).__name__}: {err}"
@@ -260,14 +249,6 @@ def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
         for path, constant in {c.blob.path: c for c in record.calling.constants}.items():
             found[path] = (constant, found[path][1] + 1 if path in found else 1)
     return sorted(found.values(), key=lambda pair: (-pair[0].blob.size, pair[0].blob.sha256))
-
-
-def constant_names(facts: PackageFacts) -> dict[str, list[str]]:
-    """Return the names of each hoisted constant, by the path of its blob; equal arrays share it."""
-    found: dict[str, set[str]] = {}
-    for constant in (c for record in facts.records for c in record.calling.constants):
-        found.setdefault(constant.blob.path, set()).update([constant.name] if constant.name else [])
-    return {path: sorted(map(shown, names)) for path, names in found.items()}
 
 
 def total_size(facts: PackageFacts) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from itertools import zip_longest
 from typing import Any
 
@@ -19,7 +18,6 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     compared_places,
-    constant_names,
     constants,
     distinct,
     jaxlibs,
@@ -44,7 +42,7 @@ _SHORT = 6
 _MANY = 40
 
 
-def title_lines(facts: PackageFacts, today: date) -> list[str]:
+def title_lines(facts: PackageFacts) -> list[str]:
     """Return the title: counts, the place, and what built the package."""
     header = facts.header
     built = ", ".join(
@@ -63,17 +61,8 @@ def title_lines(facts: PackageFacts, today: date) -> list[str]:
         f"  built by  {built or '-'}",
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
-        *_window_lines(facts, today),
         *_parts(header),
     ]
-
-
-def _window_lines(facts: PackageFacts, today: date) -> Iterator[str]:
-    """Yield which versions of jax read the portable forms, and a warning if they end soon."""
-    if window := facts.portable:
-        yield f"  portable  {window}"
-        if warning := window.warning(today):
-            yield f"            {warning}"
 
 
 def identity_lines(facts: PackageFacts) -> Iterator[str]:
@@ -189,13 +178,9 @@ def coverage_word(facts: PackageFacts, signature: SignatureFacts, column: str) -
 
 
 def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
-    """Return a row for each hoisted constant: aval, size, users, digest, names."""
-    names = constant_names(facts)
+    """Return a row for each hoisted constant: aval, size, users, digest."""
     return [
-        (
-            *(str(c.aval), bytes_text(c.blob.size), plural(users, "executable")),
-            *(c.blob.sha256[:12], ", ".join(names[c.blob.path]) or "-"),
-        )
+        (str(c.aval), bytes_text(c.blob.size), plural(users, "executable"), c.blob.sha256[:12])
         for c, users in constants(facts)
     ]
 

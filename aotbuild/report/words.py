@@ -11,15 +11,15 @@ import math
 import re
 from typing import Any
 
-from aotbuild.format.printing import bytes_text as bytes_text
-from aotbuild.format.printing import count_text as count_text
-from aotbuild.format.printing import os_error_text as os_error_text
-from aotbuild.format.printing import plural as plural
-from aotbuild.format.printing import printable as printable
 from aotbuild.format.record import Record, device_memory, memory_use
 from aotbuild.format.signature import Signature
 from aotbuild.format.target import Target
 from aotbuild.format.values import cut, decode
+from aotbuild.format.words import bytes_text as bytes_text
+from aotbuild.format.words import count_text as count_text
+from aotbuild.format.words import os_error_text as os_error_text
+from aotbuild.format.words import plural as plural
+from aotbuild.format.words import printable as printable
 from aotbuild.platforms.base import checks, known_names
 
 _MAX_DEPTH = 32

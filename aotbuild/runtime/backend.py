@@ -14,7 +14,7 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.format.wrap import Wrap
+from aotbuild.format.wrap import Key
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import Stats
@@ -145,8 +145,19 @@ class Fallback(Protocol):
         ...
 
 
-class CallWrap(Wrap, Protocol):
-    """A wrap as calls use it."""
+class CallWrap(Protocol):
+    """A wrap of `format.wrap` as calls use it."""
+
+    def split(self, values: tuple[Any, ...], statics: str) -> tuple[Key, list[Any], list[Any]]:
+        """Return the key of a call, its arrays, and its units: the arrays and what holds them.
+
+        `values` are the arguments in canonical order, `statics` the text of the static ones.
+        """
+        ...
+
+    def join(self, key: Key, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the values of a call, with markers."""
+        ...
 
     def finish(self, outputs: Any, units: Sequence[Any], values: Sequence[Any]) -> Any:
         """Return the result of a call; write what it changed into the units, if the wrap does."""

@@ -231,7 +231,7 @@ def flatten(bound: Bound, backend: Leaves) -> Call:
                 str(err),
                 backend.remedy(leaf),
             ) from err
-    describer = Describer(function.ignored, function.aliases, function.references)
+    describer = Describer(function.ignored, function.references)
     try:
         tree = describer.describe(treedef)
     except TreeRefused as err:
@@ -295,9 +295,9 @@ def restore(tree: Tree, inputs: Any, trees: Trees, place: str = "signature.tree"
     if tree == LEAF:
         return trees.make_treedef(None, ())
     # A late import: a cold start pays for it, and many functions return one array.
-    from aotbuild.format.imports import find_object
     from aotbuild.format.restore import Impossible, Maker, NotRestored
     from aotbuild.format.restore import restore as restore_tree
+    from aotbuild.format.values import find_object
     from aotbuild.runtime.imports import import_named
 
     maker = Maker(trees.make_treedef, import_named, trees.nodes, find_object)

@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from aotbuild.format.imports import import_object
+from aotbuild.format.values import import_object
 
 
 def import_named(name: str) -> Any:

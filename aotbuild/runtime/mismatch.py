@@ -1,20 +1,20 @@
 """How a call differs from what was compiled: what and where, in at most ten lines. For errors only.
 
-All signatures are compared by their outlines; only the record of the nearest one is read.
+The call is compared with one record of each signature.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
 from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import canonical_json
 from aotbuild.format.index import Index
 from aotbuild.format.record import Record
-from aotbuild.format.signature import Outline, Signature
+from aotbuild.format.signature import Signature
 from aotbuild.format.values import shown
 from aotbuild.format.words import one_of
 from aotbuild.platforms.base import Host
@@ -26,8 +26,8 @@ from aotbuild.runtime.tree_differences import TreeDifferences
 # Where a call may be compiled that no executable serves.
 FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 _MOST_LINES = 7
-# Signatures whose records are read for the verdict on x64.
-_MOST_READ = 3
+# Signatures that may get a line on x64.
+_MOST_X64 = 3
 # Avals in one line.
 _MOST_VALUES = 4
 _NUMBER = (bool, int, float, complex)
@@ -37,10 +37,13 @@ _NUMBER = (bool, int, float, complex)
 class _Compared:
     """One signature beside a call: how the static values and trees differ, and its avals."""
 
-    key: str
+    record: Record
     lines: tuple[str, ...]
     same_trees: bool
-    leaves: tuple[str, ...]
+
+    @property
+    def leaves(self) -> tuple[Aval, ...]:
+        return self.record.signature.leaves
 
 
 def signature_mismatch(
@@ -51,12 +54,11 @@ def signature_mismatch(
     `steps` are the paths of the call's leaves, in steps. `arrays` is the kind of the backend.
     """
     function = call.bound.function
-    compared = _compare_all(call, steps, index.outlines(function.name))
+    compared = _compare_all(call, steps, index.first_records(function.name))
     if not compared:
         return SignatureMismatch(function.name, "no signature was compiled", [], _remedy(arrays))
     compared.sort(key=lambda each: _distance(call, each))
     nearest = compared[0]
-    record = index.records(function.name, nearest.key)[0]
     paths = ["".join(step) for step in steps]
     leaves = list(_leaf_lines(call, paths, compared)) if nearest.same_trees else []
     lines = [*nearest.lines, *leaves]
@@ -64,8 +66,10 @@ def signature_mismatch(
         lines = list(_leaf_lines(call, paths, [nearest]))
     lines = _cut(lines, _MOST_LINES)
     lines += why_not(function.pad, call.signature, paths) if function.pad else []
-    lines += list(_x64_lines(call, index, compared[:_MOST_READ], host))[:1]
-    summary = f"no signature of {len(compared)} fits this call; the nearest is {_label(record)}"
+    lines += list(_x64_lines(call, compared[:_MOST_X64], host))[:1]
+    summary = (
+        f"no signature of {len(compared)} fits this call; the nearest is {_label(nearest.record)}"
+    )
     return SignatureMismatch(function.name, summary, lines, _remedy(arrays))
 
 
@@ -75,24 +79,23 @@ def _remedy(arrays: str) -> str:
 
 
 def _compare_all(
-    call: Call, steps: Sequence[tuple[str, ...]], outlines: Iterable[Outline]
+    call: Call, steps: Sequence[tuple[str, ...]], records: Iterable[Record]
 ) -> list[_Compared]:
     """Compare a call with each signature; static values and trees that are shared, once."""
     trees, known = TreeDifferences(call, steps), dict[bytes, tuple[tuple[str, ...], bool]]()
     found = []
-    for key, leaves, rest in outlines:
+    for record in records:
+        rest = canonical_json([record.signature.tree, [*map(list, record.signature.statics)]])
         if rest not in known:
-            known[rest] = _compare_rest(call, trees, rest)
-        found.append(_Compared(key, *known[rest], tuple(leaves)))
+            known[rest] = _compare_rest(call, trees, record.signature)
+        found.append(_Compared(record, *known[rest]))
     return found
 
 
-def _compare_rest(call: Call, trees: TreeDifferences, rest: bytes) -> tuple[tuple[str, ...], bool]:
+def _compare_rest(
+    call: Call, trees: TreeDifferences, expected: Signature
+) -> tuple[tuple[str, ...], bool]:
     """Return how static values and trees differ, in lines, and whether the trees are the same."""
-    try:
-        expected = Signature.from_json(json.loads(b'{"leaves":[],"statics":' + rest + b"}"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return ("the index is malformed",), False
     own, wanted = dict(call.signature.statics), dict(expected.statics)
     # Compare the text: in Python True == 1 == 1.0.
     lines = [
@@ -107,30 +110,25 @@ def _compare_rest(call: Call, trees: TreeDifferences, rest: bytes) -> tuple[tupl
 def _distance(call: Call, signature: _Compared) -> tuple[Any, ...]:
     """Return how far a signature is: other trees, then the number of differences, then sizes."""
     pairs = [
-        (have, Aval.parse(text))
-        for have, text in zip(call.signature.leaves, signature.leaves, strict=False)
-        if str(have) != text
+        (have, want)
+        for have, want in zip(call.signature.leaves, signature.leaves, strict=False)
+        if have != want
     ]
     sizes = sum(
-        abs(a - b)
-        for have, want in pairs
-        for a, b in zip(have.shape, want.shape, strict=False)
-        if isinstance(b, int)
+        abs(a - b) for have, want in pairs for a, b in zip(have.shape, want.shape, strict=False)
     )
     count = len(signature.lines) + (len(pairs) if signature.same_trees else 0)
-    return not signature.same_trees, count, sizes, signature.key
+    return not signature.same_trees, count, sizes, signature.record.signature.key()
 
 
 def _leaf_lines(call: Call, paths: Sequence[str], compared: Sequence[_Compared]) -> Iterator[str]:
     """Yield a line for each leaf whose aval is that of no signature with the same trees."""
     columns = zip(*(each.leaves for each in compared if each.same_trees), strict=False)
     rows = zip(paths, call.leaves, call.signature.leaves, columns, strict=False)
-    for path, leaf, have, texts in rows:
-        if str(have) in texts:
+    for path, leaf, have, avals in rows:
+        if have in avals:
             continue
-        wanted = sorted(
-            map(Aval.parse, dict.fromkeys(texts)), key=lambda want: _leaf_distance(have, want)
-        )
+        wanted = sorted({*avals}, key=lambda want: _leaf_distance(have, want))
         line = f"{path}: expected {_values(list(map(str, wanted)))}, found {have}"
         if (have.shape, have.dtype) == (wanted[0].shape, wanted[0].dtype):
             line += f": {_strength(leaf, wanted[0])}"
@@ -161,15 +159,12 @@ def _strength(leaf: Any, want: Aval) -> str:
     return "expected a Python number, or a weakly typed array"
 
 
-def _x64_lines(
-    call: Call, index: Index, compared: Sequence[_Compared], host: Host
-) -> Iterator[str]:
+def _x64_lines(call: Call, compared: Sequence[_Compared], host: Host) -> Iterator[str]:
     """Yield the verdict on jax_enable_x64 of signatures whose dtypes differ by that alone."""
-    name = call.bound.function.name
     for each in compared:
-        pairs = zip(call.signature.leaves, map(Aval.parse, each.leaves), strict=False)
+        pairs = zip(call.signature.leaves, each.leaves, strict=False)
         apart = any(have.needs_x64 != want.needs_x64 for have, want in pairs)
-        reason = apart and check_x64(index.records(name, each.key)[0], host)
+        reason = apart and check_x64(each.record, host)
         if reason:
             yield reason
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 from aotbuild.format.canonical import canonical_digest
-from aotbuild.format.facts import Facts, differing
 from aotbuild.format.tree import (
     LEAF,
     MARKERS,
-    Describer,
     Tree,
     children_of,
     field_labels,
@@ -22,8 +18,6 @@ from aotbuild.format.values import cut, shown
 from aotbuild.runtime.binding import Call
 
 _LONGEST = 60
-# Differences inside one fingerprint that are shown.
-_SHOWN = 3
 
 
 class TreeDifferences:
@@ -35,14 +29,6 @@ class TreeDifferences:
     def __init__(self, call: Call, steps: Sequence[tuple[str, ...]]) -> None:
         self._call = call
         self._steps = steps
-        self._compiled = {facts.digest: facts for facts in call.bound.function.facts}
-
-    @cached_property
-    def _called(self) -> dict[str, Facts]:
-        function = self._call.bound.function
-        describer = Describer(function.ignored, function.aliases, function.references)
-        describer.describe(self._call.treedef)
-        return {facts.digest: facts for facts in describer.facts()}
 
     def lines(self, expected: Tree) -> list[str]:
         """Return a line for each difference from a tree `(args, kwargs)`; none if it is equal."""
@@ -116,25 +102,10 @@ class TreeDifferences:
         if have is not None and want is not None and len(have) == len(want):
             for index, pair in enumerate(zip(have, want, strict=True)):
                 yield from self._data(f"{path}[{index}]", *pair)
-        elif _digest(found) and _digest(expected):
-            yield from self._fingerprints(path, found, expected)
+        elif _name(found) and _name(found) == _name(expected):
+            yield f"{path}: compiled with another {_name(expected)}"
         else:
             yield f"{path}: compiled with {_shown(expected)}, called with {_shown(found)}"
-
-    def _fingerprints(self, path: str, found: Any, expected: Any) -> Iterator[str]:
-        """Yield what differs in two fingerprints, as far as it is known."""
-        have, want = self._called.get(_digest(found)), self._compiled.get(_digest(expected))
-        apart = differing(have, want)[:_SHOWN] if have and want else []
-        for part, now, was in apart:
-            yield f"{path}{part}: compiled with {was}, called with {now}"
-        if not apart:
-            yield f"{path}: compiled with another {_shown(expected)}"
-        here = ".".join(platform.python_version_tuple()[:2])
-        if want and want.python and want.python != here:
-            yield (
-                f"{path}: holds code, which was compiled with Python {want.python} and differs "
-                f"from that of Python {here}"
-            )
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -148,14 +119,15 @@ def _items(data: Any) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def _digest(data: Any) -> str:
+def _name(data: Any) -> str:
+    """Return the name in a fingerprint; empty for anything else."""
     body = data.get("fingerprint") if isinstance(data, dict) else None
-    return str(body[1]) if isinstance(body, list) and len(body) == 2 else ""
+    return str(body[0]) if isinstance(body, list) and body else ""
 
 
 def _shown(data: Any) -> str:
-    if _digest(data):
-        return str(data["fingerprint"][0])
+    if _name(data):
+        return _name(data)
     if isinstance(data, dict) and "reference" in data:
         return f"that of {data['reference']}"
     if isinstance(data, dict) and isinstance(data.get("name"), str):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.format.files import make_folders, open_regular, write_whole
+from aotbuild.format.files import open_regular, write_whole
 from aotbuild.store.entry import KEY
 
 # Of the files. Another version has its own folder, so builds of both can share a store.
@@ -51,7 +51,7 @@ class Folder:
     def write(self, key: str, raw: bytes) -> None:
         """Write the file of an entry; OSError if the folder cannot be written."""
         path = self.path(key)
-        make_folders(path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, raw)
 
     def touch(self, key: str) -> None:

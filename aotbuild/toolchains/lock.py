@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,7 +15,6 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from aotbuild.errors import PlanError
-from aotbuild.format.toml_text import read_toml
 from aotbuild.toolchains.toolchain import plugins
 
 
@@ -47,7 +47,7 @@ def read_lock(text: str, place: str, python: str) -> Lock:
     uv compares the files that it names with their digests when it installs them.
     """
     try:
-        every = read_toml(text)["packages"]
+        every = tomllib.loads(text)["packages"]
         for package in every:
             list(_places(package))  # raises where they are malformed; `local_files` relies on it
         packages = [p for p in every if _applies(p, python)]
@@ -69,7 +69,7 @@ def read_lock(text: str, place: str, python: str) -> Lock:
 def is_lock(text: str) -> bool:
     """Return whether a text is a lock, so that uv can start from it."""
     try:
-        return "lock-version" in read_toml(text)
+        return "lock-version" in tomllib.loads(text)
     except ValueError:
         return False
 
@@ -89,7 +89,7 @@ def unmet(lock: Lock, requirements: Iterable[str], python: str) -> Iterator[str]
 
 def local_files(text: str) -> tuple[str, ...]:
     """Return the local files that a lock names: other machines cannot install them."""
-    packages = read_toml(text).get("packages", [])
+    packages = tomllib.loads(text).get("packages", [])
     found = (place for package in packages for place in _places(package))
     return tuple(dict.fromkeys(p for p in found if "://" not in p or p.startswith("file:")))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.format.files import naming, read_regular_text, write_whole
-from aotbuild.format.requirement_line import line_problem
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.format.words import quote
 from aotbuild.manifest import Manifest
+from aotbuild.manifest.names import line_problem
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 
 from aotbuild.errors import PlanError
-from aotbuild.format.files import make_folders
 from aotbuild.format.words import quote
 from aotbuild.store.place import user_cache
 
@@ -141,7 +140,7 @@ def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     `say` is told what it waits for.
     """
-    make_folders(place.parent)
+    place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f"{place.name}.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,5 +153,5 @@ def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
 def cache_folder() -> Path:
     """Return `cache_root` of this process, made if needed."""
     folder = cache_root(os.environ)
-    make_folders(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder

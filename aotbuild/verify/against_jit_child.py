@@ -25,11 +25,10 @@ import jax
 from aotbuild.errors import AotbuildError
 from aotbuild.format.golden import digest_of, is_exact, sample_indices
 from aotbuild.format.identity import named
-from aotbuild.format.imports import find_object
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import TreeRefused
-from aotbuild.format.values import decode
+from aotbuild.format.values import decode, find_object
 from aotbuild.runtime.api import load
 from aotbuild.runtime.binding import restore
 from aotbuild.runtime.devices import devices_for

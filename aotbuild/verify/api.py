@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
-from aotbuild.format.portable import window_of
 from aotbuild.runtime.source import locate
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
@@ -82,7 +80,7 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     """
     examined = examine(place)
     contents, path = examined.contents, examined.path
-    about = [*_sources(examined), *_window(contents)]
+    about = _sources(examined)
     for outcome in (*examined.outcomes, *about):
         done(outcome)
     loads = _load(examined, options, done)
@@ -154,17 +152,6 @@ def _sources(examined: Examined) -> list[Outcome]:
     except ValueError as err:
         return [concluded("sources", examined.path, [str(err)])]
     return [concluded("sources", found.root, filter(None, [str(found)]))] if found else []
-
-
-def _window(contents: Contents) -> list[Outcome]:
-    """Return until when portable forms are read, if there are any and it is known."""
-    window = window_of(contents.records)
-    if window is None:
-        return []
-    warning = window.warning(date.today())
-    status = Status.NOT_CHECKED if warning else Status.PASS
-    reasons = (str(window), *([warning] if warning else []))
-    return [Outcome("portable", contents.package or "", status, reasons)]
 
 
 def _load(

@@ -7,13 +7,11 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from importlib import metadata
 from typing import Any
 
 from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import Index
-from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
@@ -167,20 +165,6 @@ class Diagnosis:
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
         """The signatures without a usable executable."""
         return tuple(item for item in self.signatures if item.chosen is None)
-
-    @property
-    def window(self) -> Window | None:
-        """Which versions of jax read the portable forms; None if there are none."""
-        return window_of(v.record for item in self.signatures for v in item.verdicts)
-
-    def window_notes(self, jax: str | None, today: date) -> list[str]:
-        """Return what there is to say of the portable forms, with a version of jax installed."""
-        if self.window is None:
-            return []
-        if jax is not None and self.window.is_left_by(jax):
-            return [f"portable forms: {self.window}; jax {jax} here may refuse them. Build again"]
-        warning = self.window.warning(today)
-        return [f"portable forms: {self.window}; {warning}"] if warning else []
 
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:

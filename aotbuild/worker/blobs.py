@@ -17,7 +17,7 @@ import numpy as np
 
 from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.files import make_folders, write_whole
+from aotbuild.format.files import write_whole
 from aotbuild.format.record import Blob, Constant
 from aotbuild.format.tensors import write_tensors
 from aotbuild.worker.leaves import to_aval
@@ -48,7 +48,7 @@ class BlobFolder:
         final = self.root / blob.path
         if not final.exists():
             try:
-                make_folders(final.parent)
+                final.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(final, data)
             except OSError as err:
                 msg = f"{final}: {blob.size:,} bytes cannot be written: {err.strerror}"

@@ -17,7 +17,6 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.signature import Function, Static
 from aotbuild.format.values import NotEncodable, encode
 from aotbuild.format.words import did_you_mean
-from aotbuild.worker.about import about_source
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -108,7 +107,6 @@ def bind(job: Job, function: Any, wrap: str = "") -> Binding:
         donate=job.function.donate,
         wrap=wrap,
         optional=every.optional,
-        about=about_source(function, signature).to_json(),
     )
     return Binding(described, tuple(statics), signature)
 

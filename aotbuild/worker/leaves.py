@@ -125,7 +125,7 @@ def _place(path: tuple[Any, ...], result: Any) -> str:
     """Return where a node of the outputs comes from, with {} for its type."""
     if not (isinstance(result, tuple) and any(map(is_marker, result))):
         return f"returns a {{}} at result{_shown(path)}"
-    # Outputs as in `format.nnx_outputs`.
+    # Outputs as in `format.wrap`.
     first, *below = path
     if first.idx == 0:
         return f"returns a {{}} at result{_shown(below)}"

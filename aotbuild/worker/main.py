@@ -25,7 +25,6 @@ from aotbuild.build.protocol import (
     read_request,
     to_line,
 )
-from aotbuild.format.files import keep_umask
 from aotbuild.worker.forks import end_with_parent, serve_in_forks
 from aotbuild.worker.own_modules import import_own_sources
 
@@ -34,7 +33,6 @@ def main() -> None:
     """Serve jobs until stdin ends, and then end the process."""
     end_with_parent()
     lines, out = _take_stdin(), _take_stdout()
-    keep_umask()
     # A compiler that dies of a signal leaves the Python stack in the log.
     faulthandler.enable()
     try:

@@ -11,9 +11,8 @@ import jax
 
 from aotbuild.errors import TraceRefused
 from aotbuild.format.identity import is_decodable
-from aotbuild.format.nnx_outputs import nodes
 from aotbuild.format.tree import Marker, TreeRefused, describe
-from aotbuild.format.wrap import NnxJit
+from aotbuild.format.wrap import NnxJit, nodes
 from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.user_errors import shorten
 
@@ -33,7 +32,7 @@ _Change = tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]
 class NnxCall:
     """A function of values with markers: what jit traces.
 
-    It returns outputs as `format.nnx_outputs` has them. `names` are those of the values. If these
+    It returns outputs as `format.wrap` has them. `names` are those of the values. If these
     have no objects, it returns the result only. `only_values` is whether the wrapper keeps values
     of Variables only.
     """

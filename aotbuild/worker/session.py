@@ -19,7 +19,6 @@ from aotbuild.format.target import HOST, Target
 from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.local import Store
-from aotbuild.worker.about import without_paths
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
@@ -130,14 +129,13 @@ class Session:
         with unchanged_config(f"functions.{job.name}: {job.call}"):
             traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
             traced = with_padding(traced)
-        function, notes = without_paths(traced.function, self._secret_paths)
-        notes = [*self._imports.notes(), *traced.notes, *notes]
+        notes = [*self._imports.notes(), *traced.notes]
         if not job.function.mesh and any(meshes(traced.closed_jaxpr)):
             notes.append(
                 f"{job.call} computes over a mesh that it has made, and its entry has no mesh: it "
                 f"is compiled for {jax.device_count()} device"
             )
-        return replace(traced, function=function, notes=tuple(notes))
+        return replace(traced, notes=tuple(notes))
 
     def _unit(
         self,

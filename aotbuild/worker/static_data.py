@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.format.facts import Facts
 from aotbuild.format.record import Template
 from aotbuild.format.references import NotThere, difference
 from aotbuild.format.tree import (
@@ -29,10 +28,6 @@ from aotbuild.worker.leaves import key_path, named_path
 from aotbuild.worker.specs import structure_anew
 
 _SHOWN = 12
-# Digests of values that a trace of this process changed, and the digests that they had before.
-_changed: dict[str, str] = {}
-# What was in fingerprints before anything changed.
-_facts: dict[str, Facts] = {}
 
 
 @dataclass(frozen=True)
@@ -41,8 +36,6 @@ class Described:
 
     tree: Tree
     ignored: tuple[Ignored, ...]
-    facts: tuple[Facts, ...]
-    aliases: tuple[tuple[str, str], ...] = ()
     references: tuple[Referenced, ...] = ()
     templates: tuple[Template, ...] = ()
 
@@ -53,12 +46,12 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described
     `names` are the arguments' names, in order.
     """
     ignored, structure = ignored_fields(job, tree, names), jax.tree.structure(tree)
-    describer, templates = Describer(ignored, _changed.items()), tuple[Template, ...]()
+    describer, templates = Describer(ignored), tuple[Template, ...]()
     try:
         described = describer.describe(structure)
     except TreeRefused as err:
         # Most trees do without: reading all places takes long.
-        describer = Describer(ignored, _changed.items(), _referable(job, tree, names))
+        describer = Describer(ignored, _referable(job, tree, names))
         try:
             described = describer.describe(structure)
             templates = _templates(job, structure, describer.compared)
@@ -66,40 +59,8 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described
             raise TraceRefused(_cannot_compare(job, tree, names, other)) from err
         except _Unequal as unequal:
             raise TraceRefused(_cannot_compare(job, tree, names, err, str(unequal))) from err
-    facts = tuple(_facts.setdefault(found.digest, found) for found in describer.facts())
     references = tuple(sorted(describer.compared))
-    return Described(described, ignored, facts, references=references, templates=templates)
-
-
-def with_aliases(described: Described, tree: Any) -> Described:
-    """Add the digests of what tracing changed, as a closure that rebinds its own variables.
-
-    A caller may have called it, too. Both are accepted: the trace of the build began with one, and
-    purity's second trace, which began with the other, gave the same program.
-    """
-    describer = Describer(described.ignored, (), described.references)
-    after = describer.describe(jax.tree.structure(tree))
-    _changed.update(pair for pair in _pairs(described.tree, after) if pair[0] != pair[1])
-    known = set(_all_digests(described.tree))
-    aliases = tuple(sorted(pair for pair in _changed.items() if pair[1] in known))
-    return replace(described, aliases=aliases)
-
-
-def _pairs(before: Any, after: Any) -> Iterator[tuple[str, str]]:
-    """Yield the digests in the same places of two descriptions, that of `after` first."""
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for pair in zip(before, after, strict=True):
-            yield from _pairs(*pair)
-    elif isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
-        if "fingerprint" in before:
-            yield after["fingerprint"][1], before["fingerprint"][1]
-        else:
-            for key in before:
-                yield from _pairs(before[key], after[key])
-
-
-def _all_digests(described: Any) -> Iterator[str]:
-    return (digest for digest, _ in _pairs(described, described))
+    return Described(described, ignored, references, templates)
 
 
 def _cannot_compare(

@@ -17,13 +17,12 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.signature import Function, Signature
 from aotbuild.platforms.building import compiler
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.about import with_labels
 from aotbuild.worker.feedback import passed_back, places_again
 from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.leaves import check_dtypes, describe_result, named_path, result_tree, to_aval
 from aotbuild.worker.specs import Dims
-from aotbuild.worker.static_data import Described, describe_arguments, with_aliases
+from aotbuild.worker.static_data import Described, describe_arguments
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import remedy, user_traceback
 from aotbuild.worker.wrap import result_of
@@ -55,7 +54,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
     jitted, traced = _trace_over_mesh(jitted)
-    described = with_aliases(described, jitted.canonical)
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     result = result_tree(traced, job.call)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
@@ -74,9 +72,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     leaves = tuple(leaf for _, leaf in flat)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
     function, signature = _signed(jitted, described, concrete)
-    function = with_labels(
-        function, described.tree, [p for p, _ in flat], out_tree, [p for p, _ in outputs]
-    )
     closed_jaxpr = reorder(traced.jaxpr, jitted.leaf_order(), leaves, jitted.context)
     return Traced(
         job=job,
@@ -103,8 +98,6 @@ def _signed(
     function = replace(
         jitted.binding.function,
         ignored=described.ignored,
-        facts=described.facts,
-        aliases=described.aliases,
         references=described.references,
     )
     avals = tuple(map(to_aval, leaves))

@@ -20,9 +20,8 @@ import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.format.nnx_outputs import WriteBack
 from aotbuild.format.tree import register_markers
-from aotbuild.format.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, mark
+from aotbuild.format.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, WriteBack, mark
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable

@@ -21,8 +21,8 @@ from aotbuild.build.interrupts import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.format.layout import PYPI_LIMIT
-from aotbuild.format.printing import os_error_text
 from aotbuild.format.temporary import NAMES, temporary_folder
+from aotbuild.format.words import os_error_text
 from hatch_aotbuild.backend import leave_out
 
 if TYPE_CHECKING:

@@ -75,28 +75,25 @@ def test_leaves_are_named(tmp_path: Path) -> None:
             out_tree=["input", [0, 0, 0]],
         ),
     )
-    about = {"doc": "Add.", "labels": [["m.Layer", ".w", ".b"]]}
-    function = replace(make_function(), about=about)
-    folder = write_package(tmp_path / "pack", [function], [record])
+    folder = write_package(tmp_path / "pack", [make_function()], [record])
     lines = run("inspect", folder, "--function", "f").stdout.splitlines()
     at = lines.index("  batch=1:")
     assert lines[at + 1 : at + 9] == [
-        "    x[0].w f32[2,1] donated",
-        "    x[0].b f32[2,2]",
-        "    x[1][0].w f32[2,3]",
-        "    x[1][0].b f32[2,4]",
+        "    x[0][0] f32[2,1] donated",
+        "    x[0][1] f32[2,2]",
+        "    x[1][0][0] f32[2,3]",
+        "    x[1][0][1] f32[2,4]",
         "    x[2]['a\\nb'] f32[2,5]",
         "    scale f32[2,6] donated",
-        "    -> result.w f32[2,1]",
-        "    -> result.b f32[2,2]",
+        "    -> result[0] f32[2,1]",
+        "    -> result[1] f32[2,2]",
     ]
     (function_,) = json.loads(run("inspect", folder, "--json").stdout)["functions"]
-    assert function_["doc"] == "Add."
     (signature,) = function_["signatures"]
-    assert signature["arguments"][0] == {"name": "x[0].w", "aval": "f32[2,1]", "donated": True}
-    assert signature["results"][1] == {"name": "result.b", "aval": "f32[2,2]"}
+    assert signature["arguments"][0] == {"name": "x[0][0]", "aval": "f32[2,1]", "donated": True}
+    assert signature["results"][1] == {"name": "result[1]", "aval": "f32[2,2]"}
     assert run("inspect", folder, "--html", tmp_path / "page.html").exit_code == 0
-    assert "x[0].w f32[2,1], " in (tmp_path / "page.html").read_text()
+    assert "x[0][0] f32[2,1], " in (tmp_path / "page.html").read_text()
 
 
 def test_padding_is_told(tmp_path: Path) -> None:
@@ -119,7 +116,7 @@ def test_the_document(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
-        "distribution", "digest", "sources", "portable", "totals",
+        "distribution", "digest", "sources", "totals",
         "coverage", "functions", "constants",
     ]  # fmt: skip
     assert (document["version"], document["error"]) == (1, None)
@@ -133,7 +130,7 @@ def test_the_document(folder: Path) -> None:
     executable = signature["executables"][0]
     assert list(executable) == [
         "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
-        "device_memory", "analysis", "requires", "portable", "mesh", "calls_back", "constants",
+        "device_memory", "analysis", "requires", "mesh", "calls_back", "constants",
         "golden", "provenance",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.format.files import make_folders, move_whole, write_whole
+from aotbuild.format.files import move_whole, write_whole
 
 
 def test_it_writes_and_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -54,16 +54,3 @@ def test_a_finished_file_takes_the_place_of_another(tmp_path: Path) -> None:
     move_whole(finished, path)
     assert path.read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_missing_folders_are_made(tmp_path: Path) -> None:
-    make_folders(tmp_path / "a" / ".." / "b" / "c")
-    make_folders(tmp_path / "b" / "c")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
-def test_a_folder_that_takes_no_others_is_not_asked_for_ever() -> None:
-    # /proc says ENOENT, which elsewhere means that a folder above is missing.
-    with pytest.raises(FileNotFoundError, match="/proc/nowhere"):
-        make_folders(Path("/proc/nowhere/below"))

@@ -125,7 +125,6 @@ def of_jax() -> dict[str, Callable[[float], Any]]:
         "key": lambda n: jax.random.key(int(n)),
         "bfloat16": lambda n: jnp.bfloat16(n),
         "treedef": lambda n: jax.tree.structure({int(n): 1}),
-        "jaxpr": lambda n: jax.make_jaxpr(lambda x: jax.nn.relu(x * n))(1.0),
         "partial": lambda n: jax.tree_util.Partial(max, n),
         "mesh": lambda n: jax.sharding.Mesh(np.array([device]), (f"x{n}",)),
         "sharding": lambda n: jax.NamedSharding(mesh, jax.P("x", *[None] * int(n))),
@@ -200,7 +199,7 @@ def test_a_tracer_is_refused() -> None:
 
 
 def identity(value: object) -> Any:
-    return Identities(describe, {}, local=False).identity(value)
+    return Identities(describe, local=False).identity(value)
 
 
 @pytest.mark.parametrize(

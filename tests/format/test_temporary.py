@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aotbuild.format import temporary
-from aotbuild.format.temporary import LOCK, remove_abandoned, temporary_folder
+from aotbuild.format.temporary import remove_abandoned, temporary_folder
 
 KILLED = """
 import os, signal, sys
@@ -118,56 +117,6 @@ def test_one_that_was_not_locked_yet_is_removed_if_empty(tmp_path: Path) -> None
         assert folder.exists()
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that a process of another system made and left, whose lock nobody holds here."""
-    with monkeypatch.context() as patch:
-        patch.setattr(temporary, "_system", lambda: "another one")
-        with temporary_folder(tmp_path) as folder:
-            made = folder.with_name(f"{folder.name}-left")
-    made.mkdir()
-    (made / LOCK).touch()
-    (made / "file").touch()
-    made.with_name(f"{made.name}-empty").mkdir()
-    return made
-
-
-def test_those_of_another_system_stay_for_long(tmp_path: Path, elsewhere: Path) -> None:
-    """A lock may be free because this system does not know of it."""
-    remove_abandoned(tmp_path)
-    with temporary_folder(tmp_path):
-        assert (elsewhere / "file").exists()
-    assert len(list(tmp_path.iterdir())) == 2
-    month_ago = time.time() - 31 * 24 * 3600
-    for folder in tmp_path.iterdir():
-        os.utime(folder, (month_ago, month_ago))
-    remove_abandoned(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_old_one_that_is_locked_stays(tmp_path: Path, elsewhere: Path) -> None:
-    month_ago = time.time() - 31 * 24 * 3600
-    with (elsewhere / LOCK).open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.utime(elsewhere, (month_ago, month_ago))
-        remove_abandoned(tmp_path)
-        assert (elsewhere / "file").exists()
-
-
-def test_names_that_others_give_are_left_alone(tmp_path: Path) -> None:
-    for name in (".aotbuild-mine", "aotbuild-1.0", "_aot"):
-        (tmp_path / name).mkdir()
-    with temporary_folder(tmp_path) as folder:
-        elsewhere = tmp_path / "elsewhere"
-        elsewhere.mkdir()
-        (elsewhere / LOCK).touch()
-        link = folder.with_name(f"{folder.name}-link")
-        link.symlink_to(elsewhere)
-        remove_abandoned(tmp_path)
-        assert (elsewhere / LOCK).exists()
-    assert len(list(tmp_path.iterdir())) == 5
-
-
 def test_a_folder_taken_for_abandoned_too_early_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +144,3 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
         remove_abandoned(tmp_path)
         assert folder.exists()
     assert not folder.exists()
-
-
-def test_a_parent_that_cannot_be_read_is_no_error(tmp_path: Path) -> None:
-    remove_abandoned(tmp_path / "missing")

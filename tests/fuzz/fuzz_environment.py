@@ -8,8 +8,8 @@ from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.build.pool import JOBS_VARIABLE, most_jobs
+    from aotbuild.build.run_units import is_shrink_on
     from aotbuild.errors import AotbuildError
-    from aotbuild.format.switches import is_on
     from aotbuild.runtime import package
     from aotbuild.store import place
     from aotbuild.toolchains.uv import cache_root
@@ -23,7 +23,7 @@ def TestOneInput(data: bytes) -> None:
     environment = {"HOME": "/home/u"}
     for read in (
         lambda: place.store_place({**environment, place.VARIABLE: text}),
-        lambda: is_on("AOTBUILD_SHRINK", {"AOTBUILD_SHRINK": text}),
+        lambda: is_shrink_on({"AOTBUILD_SHRINK": text}),
         lambda: most_jobs({JOBS_VARIABLE: text}),
         lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
         lambda: cache_root({"AOTBUILD_TOOLCHAINS": text}),

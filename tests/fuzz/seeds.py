@@ -46,7 +46,7 @@ def record() -> Seeds:
     callback = {"kind": "io", "call": "m:log", "tree": ["tuple", "*"], "statics": [[0, 1]]}
     callback |= {"results": ["f32[]"], "ordered": True, "printing": {}}
     plain["calling"] |= {"callbacks": [callback], "tokens": ["io"], "explicit_axes": ["a"]}
-    plain["calling"] |= {"constant_names": ["w"], "templates": []}
+    plain["calling"] |= {"templates": []}
     plain["requires"] |= {"custom_calls": [["host callback", "python"]]}
     yield "callbacks", canonical_json(plain)
 

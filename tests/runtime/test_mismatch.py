@@ -14,7 +14,6 @@ from support.packages import Built, build, write
 
 import aotbuild
 from aotbuild.errors import InvalidArgument, SignatureMismatch
-from aotbuild.format.aval import Aval
 
 FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 PARAMS = {"w": np.ones((8, 4), "float32"), "b": [np.ones(4, "float32"), None]}
@@ -138,28 +137,6 @@ def test_x64(tmp_path: Path, arrays: Any, value: Any) -> None:
         package = write(tmp_path, [build("f", lambda x: x + x, {"x": value})])
     with pytest.raises(SignatureMismatch, match="jax_enable_x64: expected True, found False"):
         aotbuild.load(package, arrays=arrays).f(value)
-
-
-def test_only_the_record_of_the_nearest_is_read(tmp_path: Path) -> None:
-    """The others are damaged here, behind their signatures."""
-    built = build("doubled", lambda x: x * 2, {"x": np.ones(2, "float32")})
-    items = []
-    for size in (2, 4, 8):
-        aval = Aval((size,), "float32")
-        record = replace(
-            built.record,
-            signature=replace(built.record.signature, leaves=(aval,)),
-            calling=replace(built.record.calling, outputs=(aval,)),
-            provenance={"label": f"doubled(size={size})"},
-        )
-        items.append(replace(built, record=record))
-    index = write(tmp_path, items) / "index"
-    data = index.read_bytes()
-    for size in (2, 8):
-        data = data.replace(b"doubled(size=%d)" % size, b"doubled(sise=%d)" % size)
-    index.write_bytes(data)
-    with pytest.raises(SignatureMismatch, match=r"the nearest is doubled\(size=4\)"):
-        aotbuild.load(index.parent).doubled(np.ones(5, "float32"))
 
 
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 from aotbuild.errors import AotbuildError
@@ -51,7 +50,7 @@ def use(data: bytes) -> None:
     index.function("\ud800")
     found = report.read_facts(Memory(data))
     package_document(found)
-    lines = [*text.title_lines(found, date(2026, 1, 1)), *text.total_lines(found)]
+    lines = [*text.title_lines(found), *text.total_lines(found)]
     for function_facts in found.functions:
         lines += [text.function_line(function_facts), *text.aval_lines(function_facts, full=True)]
         text.executable_rows(function_facts)

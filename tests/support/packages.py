@@ -123,10 +123,10 @@ def build(
     )
     blobs = {}
     kept_constants = []
-    for (known_as, value), aval in zip(constants.items(), const_avals, strict=True):
+    for value, aval in zip(constants.values(), const_avals, strict=True):
         blob, raw = constant_blob(value)
         blobs[blob.path] = raw
-        kept_constants.append(Constant(aval, blob, known_as))
+        kept_constants.append(Constant(aval, blob))
     blob = Blob("pjrt", sha256_hex(data), len(data))
     blobs[blob.path] = data
     in_tree = jax.tree_util.tree_structure((tuple(args.values()), kwargs))
@@ -145,7 +145,6 @@ def build(
             for n in sorted(statics)
         ),
         donate=tuple(donate),
-        facts=describer.facts(),
     )
     record = Record(
         function=name,

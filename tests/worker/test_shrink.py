@@ -13,9 +13,9 @@ from support.projects import build, write_project
 
 import aotbuild
 from aotbuild.build.pack import Package
+from aotbuild.build.run_units import is_shrink_on
 from aotbuild.errors import BuildError, PlanError
 from aotbuild.format.record import Record
-from aotbuild.format.switches import is_on
 
 pytestmark = pytest.mark.process
 
@@ -126,10 +126,10 @@ def test_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_values_of_the_variable_are_refused() -> None:
-    assert is_on("AOTBUILD_SHRINK", {})
-    assert is_on("AOTBUILD_SHRINK", {"AOTBUILD_SHRINK": "on"})
+    assert is_shrink_on({})
+    assert is_shrink_on({"AOTBUILD_SHRINK": "on"})
     with pytest.raises(PlanError, match="AOTBUILD_SHRINK: expected on or off, found 'no'"):
-        is_on("AOTBUILD_SHRINK", {"AOTBUILD_SHRINK": "no"})
+        is_shrink_on({"AOTBUILD_SHRINK": "no"})
 
 
 @pytest.mark.parametrize(

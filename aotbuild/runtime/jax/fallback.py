@@ -231,11 +231,11 @@ class Portable:
         try:
             return export.deserialize(bytearray(data))
         except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
-            from aotbuild.format.portable import window_of  # needed here only
-
-            window = window_of([record])
-            why = f"\nIt is {window}; this is jax {jax.__version__}." if window else ""
-            msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}{why}"
+            by = record.provenance.get("jax", "of an unknown version")
+            msg = (
+                f"{record}: jax.export {jax.__version__} cannot read what jax {by} exported: "
+                f"{type(err).__name__}: {err}\nBuild the wheel again with a newer jax."
+            )
             raise AotbuildError(msg) from err
 
     def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:

@@ -15,17 +15,15 @@ import jax
 import numpy as np
 
 from aotbuild.errors import AotbuildError
-from aotbuild.format.nnx_outputs import WriteBack
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import register_markers
-from aotbuild.format.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit
-from aotbuild.runtime.backend import CallWrap
+from aotbuild.format.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, WriteBack
 
 # The library of each wrap, and its jit there.
 _JITS = {NNX_JIT: ("flax.nnx", "jit"), FILTER_JIT: ("equinox", "filter_jit")}
 
 
-def make_wrap(function: Function) -> CallWrap:
+def make_wrap(function: Function) -> JaxFilterJit | JaxNnxJit:
     """Return the wrap of a function; AotbuildError if its library is missing or it is unknown."""
     register_markers(jax.tree_util.register_pytree_node)
     if function.wrap == FILTER_JIT:
