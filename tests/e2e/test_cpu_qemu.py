@@ -16,8 +16,8 @@ from support.installs import build_wheel, pip
 from support.projects import build, copy_project, write_project
 
 from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.checks import level_of
 from aotbuild.platforms.cpu.describe import cross_compiles
-from aotbuild.platforms.cpu.isa import level_of
 
 QEMU = shutil.which("qemu-x86_64")
 CAN_BUILD_V4 = cpuinfo.architecture() == "x86_64" and (

@@ -10,7 +10,7 @@ from aotbuild.format.aval import Aval, parse_spec
 from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
+from aotbuild.platforms.cpu.checks import LEVELS, best_level, missing_features
 
 dtypes = st.sampled_from(sorted(DTYPES))
 shapes = st.lists(st.integers(0, 10**6), max_size=5).map(tuple)

@@ -6,8 +6,8 @@ import atheris
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import TraceRefused
+    from aotbuild.platforms.cpu.checks import level_of
     from aotbuild.platforms.cpu.instructions import code_sections, features_beyond
-    from aotbuild.platforms.cpu.isa import level_of
 
 LEVEL = level_of("x86-64-v3")
 

@@ -258,7 +258,7 @@ found = backend.probe()
 others = [name for name in sys.modules if name.startswith("aotbuild.platforms.")]
 print(json.dumps([found.platform, len(found.plugins), sorted(others)]))
 """
-        names = ["base", "cpu", "cpu.host", "cpu.isa"]
+        names = ["base", "cpu", "cpu.checks", "cpu.host"]
         assert fresh(code) == ["cpu", 0, [f"aotbuild.platforms.{name}" for name in names]]
 
     @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import best_level
+from aotbuild.platforms.cpu.checks import best_level
 from support.doc_pages import DOCS, text_of
 
 TUTORIAL = DOCS / "tutorial" / "first-wheel.md"

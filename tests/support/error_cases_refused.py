@@ -7,7 +7,7 @@ from typing import Any
 
 from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
-from aotbuild.platforms.cpu.isa import LEVELS
+from aotbuild.platforms.cpu.checks import LEVELS
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.source import locate
 from support.error_cases import Place, X, collector, raised, scored

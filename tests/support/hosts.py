@@ -10,7 +10,7 @@ from aotbuild.format.record import Blob, Calling, Record, Requirements
 from aotbuild.format.signature import Signature
 from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
-from aotbuild.platforms.cpu.isa import LEVELS
+from aotbuild.platforms.cpu.checks import LEVELS
 
 V3 = LEVELS["x86-64-v3"].features
 PLUGIN = ("jax-cuda13-pjrt", "1.2.3")

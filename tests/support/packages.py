@@ -27,7 +27,7 @@ from aotbuild.format.target import Target
 from aotbuild.format.tree import Describer
 from aotbuild.format.values import encode
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import best_level
+from aotbuild.platforms.cpu.checks import best_level
 from aotbuild.runtime import buffers
 from aotbuild.runtime.jax.private import aval_of
 from aotbuild.worker.blobs import TENSOR_NAME, serialize

@@ -32,9 +32,9 @@ from aotbuild.format.record import Record
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.checks import IsaLevel, level_of, missing_features
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.instructions import features_beyond, prepare
-from aotbuild.platforms.cpu.isa import IsaLevel, level_of, missing_features
 
 _DESCRIBED, _MESSAGE = 9, 2
 _DEVICE, _MACHINE, _LOCAL = 1, 5, 3

@@ -18,7 +18,7 @@ from aotbuild.platforms.building import (
     Request,
     Versions,
 )
-from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
+from aotbuild.platforms.cpu.checks import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Model, listed, refuse
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.platforms.base import HostPart, Kernels, Machine
-from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
+from aotbuild.platforms.cpu.checks import LEVELS, best_level, missing_features
 
 if TYPE_CHECKING:
     pass

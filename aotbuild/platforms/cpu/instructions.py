@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.cpu.isa import IsaLevel
+from aotbuild.platforms.cpu.checks import IsaLevel
 
 _ELF64 = b"\x7fELF\x02\x01\x01"
 _PROGBITS, _NOBITS, _EXECUTABLE = 1, 8, 4

@@ -15,10 +15,10 @@ from support.projects import build, write_project
 from aotbuild.build.pack import Package
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.checks import LEVELS, level_of
 from aotbuild.platforms.cpu.compile import retarget
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.instructions import code_sections, features_beyond
-from aotbuild.platforms.cpu.isa import LEVELS, level_of
 
 V2, V3, V4 = (level_of(name) for name in ("x86-64-v2+avx", "x86-64-v3", "x86-64-v4"))
 X86 = [level for level in LEVELS.values() if level.architecture == "x86_64"]

@@ -17,10 +17,10 @@ from aotbuild.errors import PlanError
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.checks import LEVELS, best_level, level_of, missing_features
 from aotbuild.platforms.cpu.compile import PLATFORM
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.host import Cpuid
-from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 V4 = level_of("x86-64-v4")
