@@ -25,10 +25,8 @@ from aotbuild.store.entry import Entry
 from aotbuild.store.keys import executable_key
 from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.analysis import summary
+from aotbuild.worker.analysis import CustomCalls, check_shapes, summary
 from aotbuild.worker.blobs import BlobFolder, store_constants
-from aotbuild.worker.check_shapes import check_shapes
-from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.leaves import to_aval
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.shardings import Spec, specs_of

@@ -19,11 +19,11 @@ from aotbuild.format.target import HOST, Target
 from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.local import Store
+from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
-from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.golden_outputs import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.lower import Lowered, lower

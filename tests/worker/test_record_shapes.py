@@ -14,7 +14,7 @@ from support.packages import build
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
 from aotbuild.format.record import Record
-from aotbuild.worker.check_shapes import check_shapes
+from aotbuild.worker.analysis import check_shapes
 from aotbuild.worker.private import program_shapes
 
 pytestmark = pytest.mark.any_jax
