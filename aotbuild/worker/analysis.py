@@ -1,4 +1,4 @@
-"""What an executable says of itself: cost and memory, custom calls, and the shapes of its record."""
+"""What an executable says of itself: cost and memory, custom calls, shapes as its record has."""
 
 from __future__ import annotations
 
