@@ -63,16 +63,15 @@ class SourceDigests:
         is_short = len(canonical_json(found)) <= _MOST_BYTES
         return {SOURCES: found} if self.files and is_short else {}
 
-    def changed(self, root: Path, since: int | None = None) -> tuple[str, ...]:
-        """Return the files below the project's folder `root` that are others now, sorted.
+    def changed(self, root: Path) -> tuple[str, ...]:
+        """Return the files below the project's folder `root` that have changed, sorted.
 
-        A module that is missing counts; a manifest does not, because it may be kept elsewhere. With
-        `since`, a time in nanoseconds, a file that was not written after it is not read.
+        A module that is missing counts; a manifest does not, because it may be kept elsewhere.
         """
         changed = []
         for name, digest in sorted(self.files.items()):
-            found = _digest(root / name, since)
-            is_other = found != digest and found != "" and (found or name != self.manifest)
+            found = _digest(root / name)
+            is_other = found != digest and (found or name != self.manifest)
             if is_other or self.imported_instead(root, name):
                 changed.append(name)
         return tuple(changed)
@@ -91,12 +90,10 @@ class SourceDigests:
         return next((other for other in found if other not in self.files), None)
 
 
-def _digest(path: Path, since: int | None) -> str | None:
-    """Return the digest of a file; None if it is missing, "" if it is older than `since`."""
+def _digest(path: Path) -> str | None:
+    """Return the digest of a file; None if it is missing."""
     try:
-        if not path.is_file():
-            return None
-        return "" if since is not None and path.stat().st_mtime_ns <= since else file_digest(path)
+        return file_digest(path) if path.is_file() else None
     except OSError:
         return None
 

@@ -148,7 +148,7 @@ def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
 def _sources(examined: Examined) -> list[Outcome]:
     """Return the outcome of comparing the project's source, if the place is in its folder."""
     try:
-        found = staleness(examined.path, examined.contents.header, above=True)
+        found = staleness(examined.path, examined.contents.header)
     except ValueError as err:
         return [concluded("sources", examined.path, [str(err)])]
     return [concluded("sources", found.root, filter(None, [str(found)]))] if found else []

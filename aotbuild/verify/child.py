@@ -30,8 +30,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_digest
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, locate, open_index
-from aotbuild.verify.loaded import Loaded
-from aotbuild.verify.outcome import NOT_LOADED, Result, Status
+from aotbuild.verify.outcome import NOT_LOADED, Loaded, Result, Status
 
 _MAX_WRITTEN = 256 << 20
 Send = Callable[[dict[str, Any]], None]

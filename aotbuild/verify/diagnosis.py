@@ -186,7 +186,7 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
 
 def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:
     try:
-        return staleness(place, header, above=True)
+        return staleness(place, header)
     except ValueError:  # `verify` says what is malformed
         return None
 

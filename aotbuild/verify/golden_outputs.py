@@ -33,8 +33,7 @@ from aotbuild.format.tree import LEAF, Tree, children_of
 from aotbuild.format.values import shown
 from aotbuild.runtime.constants import Blobs, read_constant
 from aotbuild.runtime.source import Source, read_blob
-from aotbuild.verify.loaded import Callee
-from aotbuild.verify.outcome import Result, Status
+from aotbuild.verify.outcome import Callee, Result, Status
 
 VERDICT = "the executable computes something else than the function did when it was built"
 _SHOWN = 8

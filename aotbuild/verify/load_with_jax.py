@@ -19,8 +19,7 @@ from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shar
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
-from aotbuild.verify.loaded import Callee, Loaded
-from aotbuild.verify.outcome import Status
+from aotbuild.verify.outcome import Callee, Loaded, Status
 
 
 def platforms() -> list[str]:

@@ -26,8 +26,7 @@ from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlace
 from aotbuild.runtime.numpy.trees import NumpyTrees
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
-from aotbuild.verify.loaded import Callee, Loaded
-from aotbuild.verify.outcome import Status
+from aotbuild.verify.outcome import Callee, Loaded, Status
 
 _NO_PORTABLE = "jax is not installed here, which reads and compiles portable forms"
 

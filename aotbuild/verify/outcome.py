@@ -1,13 +1,15 @@
-"""Outcomes: what one check found, and all of them together."""
+"""Outcomes: what one check found, what a child process loaded, and the whole report."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.format.aval import Aval
 from aotbuild.format.record import Record
+from aotbuild.format.target import HOST
 
 # Checks of one record each, and why the second is not made where the first failed.
 LOAD, GOLDEN = "load", "golden"
@@ -129,3 +131,30 @@ def concluded(check: str, subject: str, problems: Iterable[str]) -> Outcome:
 def not_checked(check: str, subject: str, reason: str) -> Outcome:
     """Return an outcome for what could not or must not be looked at."""
     return Outcome(check, subject, Status.NOT_CHECKED, (reason,))
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A loaded executable, as it is called: numpy arrays in and out, PRNG keys as their data.
+
+    `physical` returns the shape and the numpy dtype in which an aval is stored.
+    """
+
+    run: Callable[[Iterable[Any]], list[Any]]
+    physical: Callable[[Aval], tuple[tuple[int, ...], Any]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The result of loading a record: the status and, if it passed, what can be called.
+
+    `no_call` says why it cannot be called here. `refused` means that the record is for another
+    host, so it was not loaded.
+    """
+
+    status: Status
+    reasons: tuple[str, ...] = ()
+    callee: Callee | None = None
+    platform: str = HOST
+    no_call: str | None = None
+    refused: bool = False

@@ -1,4 +1,4 @@
-"""Executables that are older than the source: files that are others than when they were compiled.
+"""Executables that are older than the source: files changed since the build.
 
 Only a project's own folder is compared, as an editable install or a build in place has it. What a
 wheel installed is never compared: its files don't change by themselves, and RECORD has their
@@ -23,7 +23,7 @@ REMEDY = "Compile again: aotbuild build --in-place, or pip install -e ."
 
 @dataclass(frozen=True)
 class Staleness:
-    """The project's folder, and the files in it that are others than when they were compiled."""
+    """The project's folder, and the files in it that changed since the build."""
 
     root: str
     changed: tuple[str, ...]
@@ -41,22 +41,19 @@ class Staleness:
         )
 
 
-def staleness(
-    place: str, header: Mapping[str, Any], since: int | None = None, *, above: bool = False
-) -> Staleness | None:
+def staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:
     """Compare a package's sources with what was compiled; None if they are not to be found.
 
-    `place` is the `_aot` folder. With `since`, files that are not newer are not read. With `above`,
-    the project may also be anywhere above it. Raises ValueError for a malformed header.
+    `place` is the `_aot` folder. Raises ValueError for a malformed header.
     """
     sources, home = read_sources(header), home_of(header)
     if sources is None or home is None or place.endswith(".whl"):
         return None
-    root = next((r for r in _roots(Path(place).absolute(), home, sources, above) if r), None)
-    return None if root is None else Staleness(str(root), sources.changed(root, since))
+    root = next((r for r in _roots(Path(place).absolute(), home, sources) if r), None)
+    return None if root is None else Staleness(str(root), sources.changed(root))
 
 
-def _roots(place: Path, home: str, sources: SourceDigests, above: bool) -> Iterator[Path | None]:
+def _roots(place: Path, home: str, sources: SourceDigests) -> Iterator[Path | None]:
     """Yield folders that may be the project's, each if it has a module of it; the nearest first."""
     parts = home.split(".")
     beside = _project(_above(place.parent, parts), sources)
@@ -65,8 +62,8 @@ def _roots(place: Path, home: str, sources: SourceDigests, above: bool) -> Itera
         # An editable install: the package is imported from somewhere else.
         for folder in package_folders(parts):
             yield _project(_above(folder, parts), sources)
-    if above:
-        yield from (_having(folder, sources) for folder in place.parents)
+    # A build in place, or into another folder of the project.
+    yield from (_having(folder, sources) for folder in place.parents)
 
 
 def _above(folder: Path, parts: list[str]) -> Path | None:

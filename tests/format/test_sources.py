@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +89,6 @@ def test_what_is_missing(root: Path) -> None:
     assert known.changed(root) == ()
     (root / "pack" / "a.py").unlink()
     assert known.changed(root) == ("pack/a.py",)
-
-
-def test_files_that_are_not_newer_are_not_read(root: Path) -> None:
-    file = root / "pack" / "a.py"
-    file.write_text("other")
-    os.utime(file, ns=(1000, 1000))
-    known = SourceDigests({"pack/a.py": DIGEST})
-    assert known.changed(root, since=1000) == ()
-    assert known.changed(root, since=999) == ("pack/a.py",)
 
 
 def test_joined_headers_have_what_they_agree_on() -> None:
