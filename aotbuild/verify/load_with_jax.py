@@ -16,7 +16,7 @@ from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees, probe
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
-from aotbuild.runtime.loader import Loader
+from aotbuild.runtime.package import Loader
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.verify.outcome import Callee, Loaded, Status

@@ -12,7 +12,6 @@ from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.backend import (
     default_devices,
@@ -24,6 +23,7 @@ from aotbuild.runtime.numpy.backend import (
 )
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement, dtype_of
 from aotbuild.runtime.numpy.trees import NumpyTrees
+from aotbuild.runtime.package import Loader
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
 from aotbuild.verify.outcome import Callee, Loaded, Status

@@ -32,7 +32,7 @@ from aotbuild.errors import AotbuildError
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
     "aotbuild.runtime.dispatch",
-    "aotbuild.runtime.loader",
+    "aotbuild.runtime.package",
     "aotbuild.platforms.cpu.checks",
     "aotbuild.format.restore",
     "safetensors.numpy",
