@@ -12,7 +12,6 @@ import jax
 from aotbuild.format.aval import NotAnArray
 from aotbuild.format.canonical import as_utf8, canonical_json, read_canonical
 from aotbuild.format.signature import Function
-from aotbuild.format.trace import NUMBER_OPTIONS
 from aotbuild.format.values import NotEncodable, encode
 from aotbuild.format.wrap import FILTER_JIT, NnxJit, Wrap, mark
 from aotbuild.record import private
@@ -23,7 +22,9 @@ from aotbuild.runtime.jax.private import aval_of
 
 # Options of jax that decide what is traced, and what they are where nobody sets them.
 _SETTINGS: dict[str, Any] = {
-    **NUMBER_OPTIONS,
+    "jax_default_matmul_precision": None,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
     "jax_enable_x64": False,
     "jax_numpy_dtype_promotion": "standard",
     "jax_numpy_rank_promotion": "allow",

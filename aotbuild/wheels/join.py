@@ -18,7 +18,6 @@ from aotbuild.format.signature import Function
 from aotbuild.format.sources import join_sources
 from aotbuild.format.target import HOST
 from aotbuild.format.tensors import read_tensors
-from aotbuild.format.trace import other_setting
 from aotbuild.wheels.new_wheel import NewFolder
 from aotbuild.wheels.opened import Built
 
@@ -142,9 +141,24 @@ def _joined_functions(builds: Sequence[Built]) -> tuple[list[Function], list[str
             first_built, first = compiled.setdefault(function.name, (built, function))
             problems += _differences(built, function, first)
             record = next(r for r in first_built.records if r.function == function.name)
-            if setting := other_setting(record, called[function.name]):
+            if setting := _other_setting(record, called[function.name]):
                 problems.append(f"{built.place}: function {function.name}: {setting}")
     return join_functions([*failed, *found]), problems
+
+
+def _other_setting(one: Record, other: Record) -> str | None:
+    """Return which setting of a function differs between two of its records; None if none does.
+
+    A version of jax may lack an option that another one has: those that both have are compared.
+    """
+    if one.provenance.get("env") != other.provenance.get("env"):
+        return "env: other variables or values"
+    here, there = (record.provenance.get("config", {}) for record in (one, other))
+    for name in sorted(here.keys() & there.keys()):
+        if here[name] != there[name]:
+            expected, found = (canonical_json(each[name]).decode() for each in (here, there))
+            return f"config: {name}: expected {expected}, found {found}"
+    return None
 
 
 def _differences(built: Built, function: Function, first: Function) -> Iterator[str]:

@@ -13,10 +13,9 @@ from jaxlib.version import __version__ as jaxlib_version
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import Compiled, Done, Failed, Hello, Reply, Stage, Started
 from aotbuild.errors import AotbuildError
-from aotbuild.format.canonical import canonical_json
+from aotbuild.format.canonical import canonical_digest, canonical_json
 from aotbuild.format.record import Blob
 from aotbuild.format.target import HOST, Target
-from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.local import Store
 from aotbuild.worker.analysis import CustomCalls
@@ -194,10 +193,11 @@ class Session:
             **self._provenance,
             "label": traced.job.label,
             **({"dims": dims} if (dims := traced.job.symbolic or traced.job.dims) else {}),
-            CONFIG: self._imports.traced_with(),
-            **env_provenance(traced.job.function.env),
+            "config": self._imports.traced_with(),
+            # The values of variables may be secret.
+            **({"env": canonical_digest(env)} if (env := dict(traced.job.function.env)) else {}),
             "compiler_options": traced.job.function.compiler_options,
-            TRACE: traced.program,
+            "trace": traced.program,
         }
         if any(callbacks_in(traced.closed_jaxpr)):
             check_target(traced.job.call, target)
