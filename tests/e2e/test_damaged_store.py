@@ -31,13 +31,14 @@ functions:
     verify: {golden: always}
 """
 SOURCE = """
+import jax.numpy as jnp
 import numpy as np
 
-TABLE = np.arange(4, dtype=np.float32)
+TABLE = np.arange(2000, dtype=np.float32)
 
 
 def scaled(x):
-    return x * TABLE[1]
+    return x * jnp.sum(TABLE)
 """
 # The kinds of entries, in the order of their use: those of a line are read if none of the lines
 # before it can be used.

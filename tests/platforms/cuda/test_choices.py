@@ -18,7 +18,6 @@ from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.format.record import Record
 from aotbuild.manifest import load_manifest
-from aotbuild.platforms.building import compiler
 from aotbuild.platforms.cuda.executables import Choices, choices
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.toolchain import Environment
@@ -160,12 +159,6 @@ def tuning_file(folder: Path, *names: str) -> str:
     return "gpu: h100-sxm, tuning: h100.tuning"
 
 
-def hlo(package: Package, name: str) -> str:
-    """Return what XLA chose for a function: the text in its executable, which has the HLO."""
-    data = (package.folder / by_name(package, name).blob.path).read_bytes()
-    return compiler("cuda").searchable(data).decode("latin-1")
-
-
 class TestTuned:
     @is_measured
     @pytest.mark.wheel
@@ -177,13 +170,7 @@ class TestTuned:
         )
         assert [r.provenance["choices"]["tuned"] for r in package.records] == ["all"] * 3
         assert "tuning" not in notes(package)
-        # Three convolutions with the engine that cuDNN 9.19.0 was fastest with.
-        assert re.findall(r'"algo_id":"(.+?)"', hlo(package, "convnet")) == ["41"] * 3
         assert by_name(package, "convnet").requires.cudnn == "9.19.0"
-        # The tile of 64 x 8 that was measured for the product with all words.
-        assert '"output_tiles":[{"sizes":["8","64"]}]' in hlo(package, "decode")
-        assert '"selected_algorithm":"1"' in hlo(package, "matmul")
-        assert '"autotune_workspace_size":"33554432"' in hlo(package, "matmul")
         shown = run("inspect", package.folder).stdout
         assert re.search(r"convnet\(\) +cuda:h100-sxm:1 +all +3 convolutions", shown), shown
 
@@ -197,7 +184,6 @@ class TestTuned:
         assert decode.provenance["choices"]["tuned"] == "9 of 28"
         assert "triton_matmuls" not in decode.provenance["choices"]
         assert convnet.provenance["choices"]["tuned"] == "8 of 10"
-        assert re.findall(r'"algo_id":"(.+?)"', hlo(package, "convnet")) == ["41"] * 3
         assert "9 of 28 instructions have a tuning result; %" in notes(package)
         assert "run aotbuild tune" in notes(package)
 
