@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.ended import assert_done, assert_refused, files_in
+from faults.ended import assert_done, assert_refused
 from faults.odd_builds import Project
 from support.cli import invoke
 from support.forks import forked
@@ -138,25 +138,6 @@ def test_a_variable_that_is_refused(
     assert_refused(ended, REFUSED_AS.get(name, name))
     assert "hunter2" not in ended.output
     assert not project.package.exists()
-
-
-TIMES = ("", "1e9", "4354819200")
-
-
-@pytest.mark.parametrize("text", TIMES)
-def test_a_time_that_no_wheel_can_have(project: Project, text: str) -> None:
-    """Before anything is compiled."""
-    code = (
-        "import json, sys\n"
-        "from hatchling.build import build_wheel\n"
-        "try:\n    build_wheel(sys.argv[1])\n"
-        "except SystemExit as end:\n    print(json.dumps(end.code))\n"
-    )
-    env = {"AOTBUILD_STORE": "off", "SOURCE_DATE_EPOCH": text}
-    assert forked(code, str(project.folder), path=project.root, **env) == 1
-    assert files_in(project.folder) - {"p"} == {
-        f"p/{name}" for name in files_in(project.made / "p")
-    }
 
 
 # --- the process ----------------------------------------------------------------------------------

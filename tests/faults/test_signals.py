@@ -27,11 +27,16 @@ from aotbuild.format.temporary import LOCK
 
 pytestmark = pytest.mark.process
 
-# For code of a project: the process that has started the compiler, whose fork runs it.
+# For code of a project: end the process that has started the compiler, whose forks run it. Only
+# the first of the two does so, as the other may have another parent by then.
 BUILDER = """import os
-def builder():
+def end_builder(number):
     stat = open(f"/proc/{os.getppid()}/stat").read()
-    return int(stat.rpartition(")")[2].split()[1])
+    try:
+        os.close(os.open(__file__ + ".ended", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(int(stat.rpartition(")")[2].split()[1]), number)
 """
 
 NEVER_COMES = Moment("never", "")
@@ -192,7 +197,7 @@ def test_the_hook_leaves_the_handlers_of_the_process_alone(project: Project) -> 
 
 def test_a_wheel_whose_code_is_traced(made: Path, tmp_path: Path) -> None:
     """The compiler is told nothing: it ends because the build does."""
-    code = f"{BUILDER}def f(x):\n    os.kill(builder(), 15)\n    while True: pass\n"
+    code = f"{BUILDER}def f(x):\n    end_builder(15)\n    while True: pass\n"
     root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
     (root / "pyproject.toml").write_text(PYPROJECT)
     project = Project(made, tmp_path)
@@ -212,7 +217,7 @@ LOOPS = {
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str) -> None:
     """Its code never ends, and the build has no time to end it: the kernel does."""
-    code = f"{BUILDER}def f(x):\n    os.kill(builder(), 9)\n    {LOOPS[loop]}\n"
+    code = f"{BUILDER}def f(x):\n    end_builder(9)\n    {LOOPS[loop]}\n"
     project = Project(made, tmp_path)
     project.root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
     # It returns when all processes have ended.

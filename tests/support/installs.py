@@ -31,9 +31,10 @@ def pip(python: Path | str, *arguments: str | Path, links: Path, **env: str) -> 
     command = [str(python), "-m", "pip", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=links)
     if done.returncode:
-        raise subprocess.CalledProcessError(
-            done.returncode, command, output=done.stdout + done.stderr
-        )
+        printed = done.stdout + done.stderr
+        error = subprocess.CalledProcessError(done.returncode, command, output=printed)
+        error.add_note(printed)
+        raise error
     return done.stdout
 
 
