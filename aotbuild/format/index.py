@@ -38,7 +38,7 @@ FORMAT = 1
 INDEX_NAME = "index"
 # Bytes of an index; that of 100,000 executables has 150 MB.
 MOST_INDEX = 512 << 20
-# The folder in a package that holds the index, the signature file and the blobs.
+# The folder in a package that holds the index and the blobs.
 FOLDER_NAME = "_aot"
 # The key of the header of a package that was split, which names the companions of a base.
 COMPANIONS = "companions"
@@ -84,7 +84,7 @@ def write_index(
 class Index:
     """An opened index: header and rows are checked; no object is parsed yet.
 
-    `place` names the file in errors; `start` is its first two lines, which a signature covers.
+    `place` names the file in errors; `start` is its first two lines.
     Every method may raise `InvalidIndex`.
     """
 

@@ -51,10 +51,6 @@ class SourceDigests:
         """The files that are imported."""
         return tuple(name for name in self.files if name != self.manifest)
 
-    def import_path(self, name: str) -> str:
-        """Return where a module is below the folder that it is imported from."""
-        return name.removeprefix("" if self.import_root == HERE else f"{self.import_root}/")
-
     def to_header(self) -> dict[str, Any]:
         """Return what the header has of it: nothing if there are no files, or far too many."""
         found = {"files": dict(self.files), "import_root": self.import_root}

@@ -64,7 +64,7 @@ def check_toolchains(model: Manifest, root: Node, problems: Problems) -> None:
 
 
 class _Place:
-    """See `aotbuild.platforms.base.Place`."""
+    """See `aotbuild.platforms.building.Place`."""
 
     def __init__(self, index: int, root: Node, problems: Problems) -> None:
         self._steps: tuple[str | int, ...] = ("targets", index)

@@ -211,10 +211,6 @@ class Description:
         """Return the flags of XLA that cap a process."""
         return ()
 
-    def measures(self, hardware: Hardware) -> bool:
-        """Return whether the compiler measures on a device of this machine."""
-        return False
-
     def details(self, hardware: Hardware) -> Mapping[str, Any]:
         """Return what a plan shows of a target beside its name, by names of options."""
         return {}

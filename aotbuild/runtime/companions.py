@@ -50,6 +50,14 @@ class JoinedSource:
         self.parts = (base, *others)
         self.place = base.place
 
+    def place_of(self, name: str) -> str:
+        """Return the path of a file in the first source that has it, or in the base."""
+        for source in self.parts:
+            with suppress(FileNotFoundError):
+                source.read(name, 0)
+                return source.place_of(name)
+        return self.parts[0].place_of(name)
+
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
         return self._first(lambda source: source.read(name, limit))

@@ -46,6 +46,10 @@ class Source(Protocol):
     @property
     def place(self) -> str: ...
 
+    def place_of(self, name: str) -> str:
+        """Return where a file is, for errors."""
+        ...
+
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
         ...
@@ -62,6 +66,10 @@ class DirectorySource:
 
     def __init__(self, root: Path) -> None:
         self.place = str(root)
+
+    def place_of(self, name: str) -> str:
+        """Return the path of a file."""
+        return f"{self.place}/{name}"
 
     def stay(self) -> None:
         """Mean the same folder after `os.chdir`."""
@@ -206,21 +214,21 @@ def view_blob(source: Source, blob: Blob, mapper: Mapper) -> memoryview:
 
 
 def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
-    place = f"{source.place}/{blob.path}"
     expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
     try:
         data = read()
     except OSError as err:
-        raise DamagedBlob(place, expected, reason_of(err)) from err
+        raise DamagedBlob(source.place_of(blob.path), expected, reason_of(err)) from err
     except MemoryError as err:
         found = "a file that does not fit into the memory of this process"
-        raise DamagedBlob(place, expected, found, _MEMORY) from err
+        raise DamagedBlob(source.place_of(blob.path), expected, found, _MEMORY) from err
     found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
     if len(data) == blob.size:
         digest = sha256_hex(data)
         if digest == blob.sha256:
             return data
         found = f"{len(data)} bytes with SHA-256 {digest}"
+    place = source.place_of(blob.path)
     refuse_pointer(data, place, expected)
     raise DamagedBlob(place, expected, found)
 

@@ -51,6 +51,10 @@ class WheelSource:
             self.wheel = self.wheel.absolute()
         self.place = f"{self.wheel}/{self._folder.rstrip('/')}"
 
+    def place_of(self, name: str) -> str:
+        """Return the path of a file in the wheel."""
+        return f"{self.place}/{name}"
+
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
         self._check_open()

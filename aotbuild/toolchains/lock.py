@@ -36,7 +36,7 @@ class Lock:
 
     @property
     def plugins(self) -> tuple[tuple[str, str], ...]:
-        """The plugins among its distributions, in the order of `environment.plugins`."""
+        """The plugins among its distributions, in the order of `plugins()`."""
         versions = dict(self.versions)
         return tuple((name, versions[name]) for name in plugins() if name in versions)
 

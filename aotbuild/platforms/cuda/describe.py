@@ -189,9 +189,6 @@ class Cuda(Description):
             else:
                 yield target, hardware_of(preset, files.tuning)
 
-    def measures(self, hardware: Hardware) -> bool:
-        return is_here(hardware)
-
     def variables(self, hardware: Hardware) -> Mapping[str, str]:
         if not is_here(hardware):
             return {}
