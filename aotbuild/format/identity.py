@@ -25,7 +25,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from aotbuild.format.values import Decoder, NotEncodable, decode, encode, type_name
+from aotbuild.format.values import (
+    Decoder,
+    NotEncodable,
+    decode,
+    encode,
+    find_object,
+    type_name,
+)
 
 if TYPE_CHECKING:
     from aotbuild.format.fingerprint import Fingerprinter
@@ -192,35 +199,26 @@ def what_is_opaque(data: Any, *nodes: str) -> str:
 # --- what modules that are imported already have ------------------------------------------------
 
 
-def _found(name: str) -> Any:
-    """Return the object `module:qualname` of a module that is imported already, or None."""
-    module, _, qualname = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def _imported(name: str, find: Callable[[str], Any] = _found) -> Any:
-    found = find(name)
+def _imported(name: str) -> Any:
+    found = find_object(name)
     if found is None:
         msg = f"{name} is not imported; import it before"
         raise ValueError(msg)
     return found
 
 
-def _member(body: Any, find: Callable[[str], Any]) -> Any:
-    kind = _imported(body[0], find)
+def _member(body: Any, _: Any) -> Any:
+    kind = _imported(body[0])
     if not isinstance(kind, enum.EnumMeta):
         msg = f"{body[0]} is no enum"
         raise ValueError(msg)
     return kind[body[1]]
 
 
-def _object(body: Any, again: Callable[[Any], Any], find: Callable[[str], Any]) -> Any:
+def _object(body: Any, again: Callable[[Any], Any]) -> Any:
     """Return an object without state that its module has, such as a sentinel; or a mapping."""
     name, state = body
-    kind = _imported(name, find)
+    kind = _imported(name)
     if state:
         (attribute, data), *more = state
         return _no_constant(name) if more else _mapping(kind, attribute, data, again)
@@ -248,19 +246,12 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def named(find: Callable[[str], Any] = _found) -> dict[str, Decoder]:
-    """Return what decodes names: importing is left to the types of nodes, these only look.
-
-    `find` returns the object of a name, or None. By default it looks into all that is imported.
-    """
-    return {
-        "name": lambda body, _: _imported(body, find),
-        "enum": lambda body, _: _member(body, find),
-        "object": lambda body, again: _object(body, again, find),
-    }
-
-
-NAMED = named()
+# What decodes names: importing is left to the types of nodes, these only look.
+NAMED: dict[str, Decoder] = {
+    "name": lambda body, _: _imported(body),
+    "enum": _member,
+    "object": _object,
+}
 # Packages that are imported wherever an executable is called.
 _EVERYWHERE = ("builtins", "jax", "numpy")
 

@@ -170,11 +170,6 @@ class Index:
         rows = self._matching(_group(function) + (key or ""))
         return [self._record(row) for row in rows if not self._key(row).endswith(_FUNCTION_KEY)]
 
-    def signature_keys(self, function: str) -> set[str]:
-        """Return the keys of a function's signatures; parses no object."""
-        rows = self._matching(_group(function))
-        return {self._key(row)[_GROUP_DIGITS:] for row in rows} - {_FUNCTION_KEY}
-
     def first_records(self, function: str) -> Iterator[Record]:
         """Yield one record of each signature of a function; parses one object each."""
         previous = ""

@@ -94,11 +94,6 @@ class JoinedIndex(Index):
         found = super().records(function, key)
         return found + [r for other in self.others for r in other.records(function, key)]
 
-    def signature_keys(self, function: str) -> set[str]:
-        """Return the keys of a function's signatures; parses no object."""
-        others = (other.signature_keys(function) for other in self.others)
-        return super().signature_keys(function).union(*others)
-
     def first_records(self, function: str) -> Iterator[Record]:
         """Yield one record of each signature of a function; parses one object each."""
         known: set[str] = set()

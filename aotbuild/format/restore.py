@@ -61,16 +61,12 @@ class Maker:
     """How treedefs are made, and what a description may name.
 
     `import_type` imports `module:qualname` and may raise anything. `nodes` are the types that are
-    nodes, as in the runtime's `Trees`. `find` returns what static data names, of modules that are
-    imported, or None. `decoders` decode static data beside plain values and those of numpy; None
-    for those of `identity.named(find)`.
+    nodes, as in the runtime's `Trees`.
     """
 
     make_treedef: MakeTreedef
     import_type: Callable[[Any], Any]
     nodes: Container[str] | None = None
-    find: Callable[[str], Any] | None = None
-    decoders: Decoders | None = None
 
 
 def restore(
@@ -210,11 +206,10 @@ def _in_order(kind: Any, data: Any, name: str) -> Any:
 
 def _static_data(data: Any, maker: Maker, node: str) -> Any:
     """Return the static data of a node that has such an identity."""
-    from aotbuild.format.identity import NAMED, named
+    from aotbuild.format.identity import NAMED
 
-    known = maker.decoders or (named(maker.find) if maker.find else NAMED)
     try:
-        return decode(data, {**_others(maker), **known})
+        return decode(data, {**_others(maker), **NAMED})
     except ValueError as err:
         raise NotRestored(node, str(err)) from err
 

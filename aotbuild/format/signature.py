@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 KEY_DIGITS = 32
 
 
-# The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
-# compares), and `on`, which is kept for choosing devices.
+# The public names of `aotbuild.runtime.library.Library`, which a function's would hide; a test
+# compares.
 LIBRARY_NAMES = frozenset(
-    (*("close", "explain", "functions", "kernel", "on", "open", "place", "preload", "stats"),)
+    ("close", "explain", "functions", "kernel", "on", "open", "place", "preload", "stats")
 )
 
 

@@ -26,11 +26,10 @@ In the description of an output (`format.outputs`), a node may get what no data 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.values import NotEncodable, qualified_name, type_name
 
 if TYPE_CHECKING:
@@ -265,29 +264,9 @@ def type_words(found: Any) -> str:
     return str(found if isinstance(found, str) else next(iter(found.values()))[0]).replace(":", ".")
 
 
-def digest(tree: Tree) -> str:
-    """Return the SHA-256 of a description."""
-    return sha256_hex(canonical_json(tree))
-
-
-def leaf_count(tree: Tree) -> int:
-    """Return the number of leaves of a description without `input` references."""
-    if tree == LEAF:
-        return 1
-    return sum(leaf_count(child) for child in children_of(tree))
-
-
 def children_of(tree: Tree) -> list[Tree]:
     """Return the children of a described node; leaves and references to subtrees have none."""
     return [] if tree == LEAF else list(tree[HEADS[tree[0]] :])
-
-
-def types_in(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Yield ("node" or "namedtuple", name) of each type in a tree whose types have names."""
-    if tree[0] in ("node", "namedtuple"):
-        yield tree[0], tree[1]
-    for child in children_of(tree):
-        yield from types_in(child)
 
 
 def _is_leaf(treedef: Any) -> bool:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from aotbuild.errors import InvalidIndex, UnknownFunction
+from aotbuild.format.dist_info import Distribution, distribution_at
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
@@ -25,7 +26,6 @@ from aotbuild.report.words import (
     statics_text,
     target_order,
 )
-from aotbuild.runtime.distribution import Distribution, distribution_at
 from aotbuild.runtime.source import Source, open_index
 
 # Of a signature's key, where labels alone do not tell it from another.

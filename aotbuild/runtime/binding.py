@@ -285,29 +285,27 @@ def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
     return treedef if is_same else make_treedef(data, made)
 
 
-def restore(tree: Tree, inputs: Any, trees: Trees, place: str = "signature.tree") -> Any:
+def restore(tree: Tree, inputs: Any, trees: Trees, place: str, what: str = "an output") -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
-    `place` says what it describes. AotbuildError if a type in the tree cannot be imported or is not
-    a pytree,
-    InvalidIndex if no tree is described so.
+    `place` is where the description stands, `what` whose it is. AotbuildError if a type in the tree
+    cannot be imported or is not a pytree, InvalidIndex if no tree is described so.
     """
     if tree == LEAF:
         return trees.make_treedef(None, ())
     # A late import: a cold start pays for it, and many functions return one array.
     from aotbuild.format.restore import Impossible, Maker, NotRestored
     from aotbuild.format.restore import restore as restore_tree
-    from aotbuild.format.values import find_object
     from aotbuild.runtime.imports import import_named
 
-    maker = Maker(trees.make_treedef, import_named, trees.nodes, find_object)
+    maker = Maker(trees.make_treedef, import_named, trees.nodes)
     try:
         return restore_tree(tree, maker, inputs)
     except Impossible as err:
         at = f"{place}{''.join(f'[{index}]' for index in err.at)}"
         raise InvalidIndex(at, err.expected, f"{err.found} ({err.node})") from err
     except NotRestored as err:
-        msg = f"an output holds {err}"
+        msg = f"{what} holds {err}"
         raise AotbuildError(msg) from err
     except LookupError as err:
         msg = f"an output refers to {err}; rebuild the wheel"

@@ -63,6 +63,7 @@ class Library:
         Raises:
             InvalidIndex: The index is damaged.
             UnsupportedFormat: Another version of aotbuild wrote the index.
+            AotbuildError: The package is an editable install, loaded with `arrays="numpy"`.
             MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
         """
         header = self._package.index.header
@@ -70,6 +71,13 @@ class Library:
             from aotbuild.runtime.log import log
 
             name = self._package.name
+            if self._package.arrays != "jax":
+                msg = (
+                    f"{name} is an editable install without executables, and "
+                    f'load(…, arrays="{self._package.arrays}") calls executables only. Install its '
+                    "wheel (`pip wheel .`), or load it with jax."
+                )
+                raise AotbuildError(msg)
             what = f"{name} is an editable install without executables: calls go to the source"
             log("warning", "editable", what, package=name)
         if self._package.arrays == "jax":

@@ -15,7 +15,6 @@ from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 
 if TYPE_CHECKING:
-    from aotbuild.format.dist_info import WheelDistribution
     from aotbuild.runtime.buffers import Mapper
 
 # A ZipFile counts its open members without a lock, and closes itself if the count is wrong.
@@ -64,13 +63,6 @@ class WheelSource:
         """Return a file of `size` bytes, aligned to 64; files in a wheel are never mapped."""
         self._check_open()
         return view_member(self._file, self._folder + name, size, mapper)
-
-    def distribution(self) -> WheelDistribution:
-        """Return what the wheel says of itself; one of `dist_info.UNREADABLE` if it is damaged."""
-        from aotbuild.format.dist_info import WheelDistribution  # takes 10 ms
-
-        self._check_open()
-        return WheelDistribution(self._file)
 
     def close(self) -> None:
         """Close the wheel."""

@@ -24,11 +24,11 @@ import jax
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.golden import digest_of, is_exact, sample_indices
-from aotbuild.format.identity import named
+from aotbuild.format.identity import NAMED
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import TreeRefused
-from aotbuild.format.values import decode, find_object
+from aotbuild.format.values import decode
 from aotbuild.runtime.api import load
 from aotbuild.runtime.binding import restore
 from aotbuild.runtime.devices import devices_for
@@ -120,12 +120,11 @@ def _source_of(
 def _arguments(source: Source, record: Record, function: Function) -> Callable[[], Arguments]:
     """Return what makes the arguments of a call; only those that are donated are made anew."""
     try:
-        treedef = restore(record.signature.tree, None, JaxTrees())
+        treedef = restore(record.signature.tree, None, JaxTrees(), "signature.tree", "an argument")
     except (AotbuildError, TreeRefused, ValueError) as err:
         msg = f"its arguments cannot be made from the record alone: {err}"
         raise AotbuildError(msg) from err
-    decoders = named(find_object)
-    statics = {name: decode(value, decoders) for name, value in record.signature.statics}
+    statics = {name: decode(value, NAMED) for name, value in record.signature.statics}
     shardings = leaf_shardings(
         record, devices_for(record.requires, default_devices(record.target.platform))
     )

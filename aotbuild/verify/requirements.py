@@ -7,10 +7,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aotbuild.format.dist_info import find_owner
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.record import Record
 from aotbuild.format.target import ON_LINUX
-from aotbuild.runtime.distribution import find_owner
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
 if TYPE_CHECKING:

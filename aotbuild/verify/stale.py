@@ -18,7 +18,7 @@ from aotbuild.runtime.source import package_folders
 
 _SITES = ("site-packages", "dist-packages")
 _SHOWN = 3
-REMEDY = "Compile again: aotbuild build --in-place, or pip install -e ."
+REMEDY = "Compile again: aotbuild build --in-place"
 
 
 @dataclass(frozen=True)

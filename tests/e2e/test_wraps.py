@@ -231,7 +231,7 @@ lib.preload()
 model = m.make_net()
 assert "runs forward(" in str(lib.explain("forward", model, x)), lib.explain("forward", model, x)
 before = nnx.state(nnx.clone(model))
-assert "no signature of 1 fits" in str(lib.explain("forward", model, x[:2]))
+assert "no signature of 2 fits" in str(lib.explain("forward", model, x[:2]))
 same(nnx.state(model), before)
 """
     call(root, FLAX + code)

@@ -45,7 +45,7 @@ MADE = State([1.0, 2.0], closure(0.5))
 
 
 def restored(tree: Any, inputs: Any = None) -> Any:
-    return restore(tree, inputs, JaxTrees())
+    return restore(tree, inputs, JaxTrees(), "signature.tree")
 
 
 @pytest.mark.parametrize(

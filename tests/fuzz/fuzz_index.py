@@ -14,9 +14,9 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import AotbuildError
     from aotbuild.format import index as index_module
     from aotbuild.format.canonical import sha256_hex
+    from aotbuild.format.dist_info import folder_in_wheel
     from aotbuild.format.index import Index, write_index
     from aotbuild.format.record_json import record_digest
-    from aotbuild.runtime.distribution import folder_in_wheel
 
 _HEAD = re.compile(rb"aotbuild-index [0-9]+\n([^\n]{64})\n")
 _ROW = 136

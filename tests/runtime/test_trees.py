@@ -19,7 +19,7 @@ Point = namedtuple("Point", "x y")
 
 
 def restore(tree: Any, inputs: Any) -> Any:
-    return binding.restore(tree, inputs, JaxTrees())
+    return binding.restore(tree, inputs, JaxTrees(), "signature.tree")
 
 
 @jax.tree_util.register_dataclass

@@ -65,7 +65,7 @@ class _Callback:
         count: Callable[[str], None],
     ) -> None:
         self._callback, self._target, self._count = callback, target, count
-        self._treedef = restore(callback.tree, None, trees)
+        self._treedef = restore(callback.tree, None, trees, "callbacks.tree", "a host callback")
         self._statics = [(leaf, decode(value)) for leaf, value in callback.statics]
         self._results = [(aval.shape, private.dtype_of(aval)) for aval in callback.results]
 

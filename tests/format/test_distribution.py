@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.runtime.distribution import find_owner
+from aotbuild.format.dist_info import find_owner
 
 NAME = "pack/_aot/index"
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
