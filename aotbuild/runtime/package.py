@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from aotbuild.errors import AotbuildError, UnknownFunction
+from aotbuild.errors import AotbuildError, NoExecutable, UnknownFunction
 from aotbuild.format.index import COMPANIONS, EDITABLE, Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked
 from aotbuild.runtime.devices import find_problem, shortage
-from aotbuild.runtime.select import REGISTER
 from aotbuild.runtime.source import Source, open_index, read_blob
 
 if TYPE_CHECKING:
@@ -31,8 +30,10 @@ if TYPE_CHECKING:
 POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
+_CALLS = "its executable has custom calls that are not registered"
+_REGISTER = "Import the package that registers these custom calls first."
 # What XLA says of a custom call that nobody registered, on jaxlib 0.10.2 and 0.12.0.1.
-_UNREGISTERED = ("No FFI handler registered for ", "No registered implementation for ")
+UNREGISTERED = ("No FFI handler registered for ", "No registered implementation for ")
 
 
 @dataclass(frozen=True)
@@ -204,8 +205,8 @@ class Loader:
     def load(self, record: Record, placement: Placement) -> Executable:
         """Return the executable of a record that fits, loaded into a placement.
 
-        AotbuildError if the process was forked, or if jaxlib cannot load it; DamagedBlob if its
-        bytes are not those that were built.
+        AotbuildError if the process was forked, or if jaxlib cannot load it; NoExecutable if it
+        calls what is not registered; DamagedBlob if its bytes are not those that were built.
         """
         refuse_if_forked(record)
         key = (record.function, record.signature.key(), record.blob.sha256, placement)
@@ -267,10 +268,10 @@ class Loader:
             loaded = self._backend.deserialize(data, devices, callbacks)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
-            what, remedy = "jaxlib could not load the executable", _REMEDY
-            if any(text in found for text in _UNREGISTERED):
-                what, remedy = "it calls what is not registered", f"{REGISTER.capitalize()}."
-            msg = f"{record}: {what}\n  found    {found}\n{remedy}"
+            if any(text in found for text in UNREGISTERED):
+                trace = [f"{record}: REFUSED: {found}"]
+                raise NoExecutable(record.function, _CALLS, trace, _REGISTER) from err
+            msg = f"{record}: jaxlib could not load the executable\n  found    {found}\n{_REMEDY}"
             raise shortage(record, devices[0], err) or AotbuildError(msg) from err
         self._stats.loaded(perf_counter() - start)
         return loaded

@@ -15,8 +15,6 @@ from aotbuild.format.record import PROVIDED, Record
 from aotbuild.platforms.base import Check, Host, checks, host_part
 
 _JAXLIB = "jaxlib: "
-# What to do about custom calls of the user that are not there.
-REGISTER = "import the package that registers them first"
 
 
 class Grade(enum.IntEnum):
@@ -236,7 +234,8 @@ def check_custom_calls(record: Record, host: Host) -> str | None:
     missing = [call.target for call in calls if call.target not in host.custom_calls]
     if not missing:
         return None
-    return f"custom calls not registered: {', '.join(missing)}; {REGISTER}"
+    names = ", ".join(missing)
+    return f"custom calls not registered: {names}; import the package that registers them first"
 
 
 _CHECKS: tuple[Check, ...] = (check_portable, check_platform)

@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_digest
 from aotbuild.runtime.select import judge
@@ -146,6 +146,8 @@ def find(source: Source, job: dict[str, Any]) -> Record:
 def _raised(error: Exception) -> Result:
     if isinstance(error, ImportError):
         return Status.NOT_CHECKED, [f"{error.name or error} is not installed here: {error}"]
+    if isinstance(error, NoExecutable):
+        return Status.NOT_CHECKED, [str(error)]
     known = isinstance(error, AotbuildError)
     return Status.FAIL, [str(error) if known else f"{type(error).__name__}: {error}"]
 

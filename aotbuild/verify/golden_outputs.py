@@ -32,6 +32,7 @@ from aotbuild.format.tensors import Tensor, read_tensors
 from aotbuild.format.tree import LEAF, Tree, children_of
 from aotbuild.format.values import shown
 from aotbuild.runtime.constants import Blobs, read_constant
+from aotbuild.runtime.package import UNREGISTERED
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.verify.outcome import Callee, Result, Status
 
@@ -198,7 +199,6 @@ def _text(number: Any) -> str:
     return f"{number:.8g}" if number.dtype.kind in "fc" else str(number)
 
 
-_UNREGISTERED = "No registered implementation for"
 _NO_MEMORY = "RESOURCE_EXHAUSTED"
 
 
@@ -223,7 +223,7 @@ def check_golden(source: Source, record: Record, call: Callee, platform: str) ->
     except AotbuildError:  # a blob of the inputs is damaged
         raise
     except Exception as err:  # noqa: BLE001 - jaxlib raises RuntimeError, ValueError and its own
-        if _UNREGISTERED in str(err):
+        if any(text in str(err) for text in UNREGISTERED):
             return Status.NOT_CHECKED, [f"it calls what your package registers: {err}"]
         if _NO_MEMORY in str(err):
             return Status.NOT_CHECKED, [f"the device has too little free memory: {err}"]

@@ -10,6 +10,9 @@ from support.processes import fresh, run_fresh
 from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
+from aotbuild.verify import children
+from aotbuild.verify.api import Options, verify
+from aotbuild.verify.outcome import Status
 
 pytestmark = pytest.mark.process
 
@@ -107,19 +110,34 @@ def test_one_that_is_not_registered(package: Package, arrays: str) -> None:
     assert "custom calls not registered: proj_csr; import the package" in done.stderr
 
 
+# As on a platform with a plugin, whose targets nobody can list.
+UNLISTED = (
+    "from aotbuild.runtime.jax import private; private.custom_call_targets = lambda platform: None"
+)
+
+
 def test_xla_says_what_is_missing_where_nothing_lists_it(package: Package) -> None:
-    """As on a platform with a plugin, whose targets nobody can list."""
-    code = """
-from dataclasses import replace
-from aotbuild.runtime.jax.backend import probe
-from aotbuild.runtime.library import Library
-from aotbuild.runtime.source import locate
-host = lambda where: replace(probe(where), custom_calls=None)
-library = Library(locate("proj/_aot"), host=host)
-call("own")
-"""
-    done = run_fresh(CALL + code, "jax", path=root_of(package), check=False)
+    code = f"{CALL}{UNLISTED}\ncall('own')"
+    done = run_fresh(code, "jax", path=root_of(package), check=False)
     assert done.returncode == 1
-    assert "calls what is not registered" in done.stderr
+    assert "NoExecutable: own: its executable has custom calls that are not" in done.stderr
     assert "No FFI handler registered for proj_csr" in done.stderr
-    assert "Import the package that registers them first." in done.stderr
+    assert "Import the package that registers these custom calls first." in done.stderr
+
+
+def test_a_fallback_serves_what_xla_refuses(package: Package) -> None:
+    code = f"{CALL}{UNLISTED}\nprint(json.dumps(call('own')))"
+    found = fresh(code, "jax", path=root_of(package), AOTBUILD_FALLBACK="jit")
+    assert found == PRODUCT
+
+
+def test_what_xla_refuses_is_no_failure_of_the_package(
+    package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "_BOOTSTRAP", f"{UNLISTED}; {children._BOOTSTRAP}")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    report = verify(str(package.folder), Options())
+    own = [o for o in report.outcomes if o.subject.startswith("own(")]
+    assert [outcome.status for outcome in own] == [Status.NOT_CHECKED] * 2
+    assert "No FFI handler registered for proj_csr" in own[0].reasons[0]
+    assert report.passed
