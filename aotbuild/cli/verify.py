@@ -64,7 +64,6 @@ def verify(
 
 
 def _document(report: Report) -> dict[str, Any]:
-    from aotbuild.verify.other_hosts import counted
     from aotbuild.verify.outcome import Status
 
     return {
@@ -72,14 +71,13 @@ def _document(report: Report) -> dict[str, Any]:
         "package": report.package,
         "passed": report.passed,
         "counts": {status.value: report.count(status) for status in Status},
-        "elsewhere": counted(report.outcomes),
+        "not_loaded": report.not_loaded,
         "checks": [outcome.to_json() for outcome in report.outcomes],
         "against_jit": [each.to_json() for each in report.comparisons],
     }
 
 
 def _print(output: Output, report: Report) -> None:
-    from aotbuild.verify.other_hosts import counted
     from aotbuild.verify.outcome import LOAD, Status
 
     outcomes = report.outcomes
@@ -91,11 +89,11 @@ def _print(output: Output, report: Report) -> None:
     counts = [(report.count(status), status.value) for status in Status]
     output.text()
     output.text(", ".join(f"{number} {name}" for number, name in counts if number))
-    elsewhere = counted(outcomes)
-    if elsewhere:
-        some, total = sum(elsewhere.values()), sum(outcome.check == LOAD for outcome in outcomes)
-        listing = ", ".join(f"{number} for {printable(what)}" for what, number in elsewhere.items())
-        output.text(f"{some} of {total} executables are for other hosts: {listing}")
+    if found := report.not_loaded:
+        total = sum(outcome.check == LOAD for outcome in outcomes)
+        output.text(f"{sum(found.values())} of {total} executables were not loaded:")
+        for reason, number in found.items():
+            output.text(f"  {number}: {printable(reason)}")
     if report.passed and report.count(Status.NOT_CHECKED):
         output.text("nothing failed; what was not checked is not proven")
     if not report.passed:

@@ -5,7 +5,6 @@ It takes jobs (a JSON list in `sys.argv[2]`) and writes JSON lines to its origin
     {"job": number}                                     before each job
     {"stage": "load"}, {"stage": "golden"}              before native code runs
     {"check": "load", "status": …, "reasons": […]}      likewise "golden", which ends the job
-    {"check": "load", …, "refused": true}               if the record is for another host
     {"platforms": […]}                                  the platforms with devices; the only line
                                                         if the jobs are null
 
@@ -95,7 +94,7 @@ def _examine(job: dict[str, Any], send: Send) -> None:
     except Exception as err:  # noqa: BLE001 - as above
         status, reasons = _raised(err)
         loaded = Loaded(status, tuple(reasons))
-    _send_result(send, "load", (loaded.status, list(loaded.reasons)), refused=loaded.refused)
+    _send_result(send, "load", (loaded.status, list(loaded.reasons)))
     try:
         result = _golden(source, record, loaded, send)
     except Exception as err:  # noqa: BLE001 - as above
@@ -128,7 +127,7 @@ def _load(source: Source, record: Record, send: Send) -> Loaded:
         return portable
     verdict = judge(record, host)
     if not verdict.fits:
-        return Loaded(Status.NOT_CHECKED, verdict.reasons, refused=True)
+        return Loaded(Status.NOT_CHECKED, verdict.reasons)
     send({"stage": "load"})
     native: Loaded = backend_here.load_native(source, verdict)
     return native
@@ -152,10 +151,9 @@ def _raised(error: Exception) -> Result:
     return Status.FAIL, [str(error) if known else f"{type(error).__name__}: {error}"]
 
 
-def _send_result(send: Send, check: str, result: Result, *, refused: bool = False) -> None:
+def _send_result(send: Send, check: str, result: Result) -> None:
     status, reasons = result
-    more = {"refused": True} if refused else {}
-    send({"check": check, "status": status.value, "reasons": reasons, **more})
+    send({"check": check, "status": status.value, "reasons": reasons})
 
 
 def _limit_resources() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_digest
 from aotbuild.format.target import HOST
-from aotbuild.verify.other_hosts import needed
 from aotbuild.verify.outcome import GOLDEN, LOAD, NOT_LOADED, Outcome, Status
 
 Message = dict[str, Any]
@@ -88,9 +87,7 @@ def outcomes_after_exit(
 
 def _outcome(record: Record, message: Message) -> Outcome:
     status, reasons = Status(message["status"]), tuple(message["reasons"])
-    is_elsewhere = message["check"] == LOAD and message.get("refused") is True
-    needs = needed(record, reasons) if is_elsewhere else None
-    return Outcome(message["check"], str(record), status, reasons, needs)
+    return Outcome(message["check"], str(record), status, reasons)
 
 
 def _is_message(message: Any) -> bool:

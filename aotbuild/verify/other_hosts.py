@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -11,9 +9,6 @@ from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, checks, machine
 from aotbuild.runtime.select import check_jaxlib, check_platform
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Status
-
-# What counts for a record with several reasons against it: a host of another platform comes first.
-_ORDER = ("platform", "jaxlib", "isa", "features", "device kind", "compute capability")
 
 
 @dataclass(frozen=True)
@@ -68,27 +63,5 @@ def reasons_against(record: Record, here: KnownHost) -> tuple[str, ...]:
 
 def not_loaded(record: Record, reasons: tuple[str, ...]) -> tuple[Outcome, Outcome]:
     """Return the outcomes of both checks of a record that there are reasons against."""
-    load = Outcome(LOAD, str(record), Status.NOT_CHECKED, reasons, needed(record, reasons))
-    return load, Outcome(GOLDEN, str(record), Status.NOT_CHECKED, reasons)
-
-
-def needed(record: Record, reasons: Collection[str]) -> str:
-    """Return in a few words what a host must have for a record that has reasons against it."""
-    heads = [reason.partition(":")[0] for reason in reasons]
-    first = next((head for head in _ORDER if head in heads), heads[0] if heads else "host")
-    requires = record.requires
-    level = " ".join([requires.isa or "", *requires.features]).strip()
-    words = {
-        "platform": " or ".join(requires.platforms),
-        "jaxlib": f"jaxlib {requires.jaxlib}",
-        "isa": level,
-        "features": level,
-        "device kind": " or ".join(requires.device_kinds),
-        "compute capability": f"compute capability {requires.capability}",
-    }
-    return words.get(first) or f"other {first}"
-
-
-def counted(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Return how many executables were not loaded for want of each thing, the most first."""
-    return dict(Counter(outcome.needs for outcome in outcomes if outcome.needs).most_common())
+    subject, status = str(record), Status.NOT_CHECKED
+    return Outcome(LOAD, subject, status, reasons), Outcome(GOLDEN, subject, status, reasons)

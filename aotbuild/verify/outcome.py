@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -39,16 +40,12 @@ Result = tuple[Status, list[str]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one check: its name, what it looked at, and why it did not simply pass.
-
-    `needs` is what another host must have for an executable that was not loaded on this one.
-    """
+    """The result of one check: its name, what it looked at, and why it did not simply pass."""
 
     check: str
     subject: str
     status: Status
     reasons: tuple[str, ...] = ()
-    needs: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as documents of commands have it."""
@@ -121,6 +118,13 @@ class Report:
         """Return how many checks ended so."""
         return sum(outcome.status is status for outcome in self.outcomes)
 
+    @property
+    def not_loaded(self) -> dict[str, int]:
+        """How many executables were not loaded, by their first reason, the most frequent first."""
+        loads = [o for o in self.outcomes if (o.check, o.status) == (LOAD, Status.NOT_CHECKED)]
+        first = (outcome.reasons[0].partition("\n")[0] for outcome in loads if outcome.reasons)
+        return dict(Counter(first).most_common())
+
 
 def concluded(check: str, subject: str, problems: Iterable[str]) -> Outcome:
     """Return FAIL with all problems, or PASS if there is none."""
@@ -148,8 +152,7 @@ class Callee:
 class Loaded:
     """The result of loading a record: the status and, if it passed, what can be called.
 
-    `no_call` says why it cannot be called here. `refused` means that the record is for another
-    host, so it was not loaded.
+    `no_call` says why it cannot be called here.
     """
 
     status: Status
@@ -157,4 +160,3 @@ class Loaded:
     callee: Callee | None = None
     platform: str = HOST
     no_call: str | None = None
-    refused: bool = False

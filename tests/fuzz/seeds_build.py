@@ -123,7 +123,7 @@ def protocol_seeds() -> Seeds:
 def child_messages() -> Seeds:
     texts = [{"job": 0}, {"stage": "load"}, {"check": "load", "status": "passed", "reasons": []}]
     texts += [{"stage": "golden outputs"}, {"platforms": ["cpu"]}]
-    texts += [{"check": "load", "status": "failed", "reasons": ["a"], "refused": True}]
+    texts += [{"check": "load", "status": "failed", "reasons": ["a"]}]
     yield "one", b"printed by the user\n" + b"".join(json.dumps(t).encode() + b"\n" for t in texts)
 
 

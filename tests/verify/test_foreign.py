@@ -21,8 +21,9 @@ from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.verify import children as process
 from aotbuild.verify import other_hosts
-from aotbuild.verify.other_hosts import KnownHost, counted, needed, reasons_against
-from aotbuild.verify.outcome import Outcome, Status
+from aotbuild.verify.api import NOT_RUN
+from aotbuild.verify.other_hosts import KnownHost, reasons_against
+from aotbuild.verify.outcome import Outcome, Report, Status
 
 OTHER = "99.9.9"
 HERE = KnownHost(("cpu",), jaxlib.__version__)
@@ -91,15 +92,12 @@ def folder(tmp_path: Path, built: list[Built]) -> Path:
 def test_what_is_for_other_hosts_is_counted_and_no_failure(here: Built, tmp_path: Path) -> None:
     report = check(folder(tmp_path, fat(here)), load=True)
     assert (failures(report), report.passed) == ({}, True)
-    found = [(o.status, o.reasons[:1], o.needs) for o in report.outcomes if o.check == "load"]
-    no_cuda = "platform: expected cuda, found cpu"
-    passed = [item for item in found if item[0] is Status.PASS]
-    assert passed == [(Status.PASS, (), None)]
-    assert sorted(needs for _, _, needs in found if needs) == sorted(
-        ["cuda", "cuda", "tpu", f"jaxlib {OTHER}", absent_level()]
-    )
-    assert [reasons for _, reasons, needs in found if needs == "cuda"] == [(no_cuda,)] * 2
-    assert counted(report.outcomes)["cuda"] == 2
+    found = [(o.status, o.reasons) for o in report.outcomes if o.check == "load"]
+    assert [item for item in found if item[0] is Status.PASS] == [(Status.PASS, ())]
+    cuda, *others = report.not_loaded.items()
+    assert cuda == ("platform: expected cuda, found cpu", 2)
+    assert [number for _, number in others] == [1, 1, 1]
+    assert "platform: expected tpu, found cpu" in dict(others)
     golden = [o for o in report.outcomes if o.check == "golden"]
     assert len(golden) == len(found)
     assert {o.status for o in golden} == {Status.NOT_CHECKED}
@@ -116,7 +114,7 @@ def test_nothing_is_started_for_them(
     )
     report = check(folder(tmp_path, fat(here)[1:]), load=True)
     assert [o.status for o in loads(report).values()] == [Status.NOT_CHECKED] * len(loads(report))
-    assert all(o.needs for o in report.outcomes if o.check == "load")
+    assert sum(report.not_loaded.values()) == 5
 
 
 @pytest.mark.parametrize("code", ["os._exit(3)", "print('{}')", "print('{\"platforms\": [1]}')"])
@@ -129,25 +127,22 @@ def test_where_nobody_can_look_each_record_says_why(
     monkeypatch.setattr(process, "_BOOTSTRAP", start + process._BOOTSTRAP)
     report = check(folder(tmp_path, fat(here)[:2]), load=True)
     assert report.passed
-    assert counted(report.outcomes) == {"cuda": 1}
+    assert sum(report.not_loaded.values()) == 1
 
 
 @pytest.mark.process
 def test_the_command_counts_them(here: Built, tmp_path: Path) -> None:
     place = folder(tmp_path, fat(here))
     lines = run("verify", place).stdout.splitlines()
-    start, _, listing = lines[-2].partition(": ")
-    assert start == "5 of 6 executables are for other hosts"
-    assert listing.startswith("2 for cuda, 1 for ")
-    rest = {"1 for tpu", f"1 for jaxlib {OTHER}", f"1 for {absent_level()}"}
-    assert set(listing.split(", ")[1:]) == rest
-    assert lines[-1] == "nothing failed; what was not checked is not proven"
+    start = lines.index("5 of 6 executables were not loaded:")
+    assert lines[start + 1] == "  2: platform: expected cuda, found cpu"
+    assert "  1: platform: expected tpu, found cpu" in lines[start:]
+    assert lines[start + 5 :] == ["nothing failed; what was not checked is not proven"]
     document = json.loads(run("verify", place, "--json").stdout)
     assert document["passed"] is True
-    assert document["elsewhere"] == {
-        "cuda": 2, "tpu": 1, f"jaxlib {OTHER}": 1, absent_level(): 1,
-    }  # fmt: skip
-    assert json.loads(run("verify", place, "--no-run", "--json").stdout)["elsewhere"] == {}
+    assert list(document["not_loaded"].values()) == [2, 1, 1, 1]
+    unread = json.loads(run("verify", place, "--no-run", "--json").stdout)
+    assert unread["not_loaded"] == {NOT_RUN: 6}
 
 
 def test_damage_in_what_is_for_other_hosts_is_found(here: Built, tmp_path: Path) -> None:
@@ -199,35 +194,19 @@ def test_a_portable_form_can_be_read_anywhere(here: Built) -> None:
     assert reasons_against(portable, KnownHost(("cpu",), OTHER)) == ()
 
 
-@pytest.mark.parametrize(
-    ("reasons", "words"),
-    [
-        (["platform: expected tpu, found cpu"], "tpu"),
-        (["isa: needs a, b", f"jaxlib: expected {OTHER}"], f"jaxlib {OTHER}"),
-        (["compute capability: expected 9.0a, found 8.0"], "compute capability 9.0a"),
-        (["device kind: expected TPU v5 lite, found TPU v4"], "TPU v5 lite"),
-        (["devices: expected 8, found 4"], "other devices"),
-        ([], "other host"),
-    ],
-)
-def test_what_a_host_must_have(here: Built, reasons: list[str], words: str) -> None:
-    needs = {"jaxlib_version": OTHER, **TPU, "capability": "9.0a"}
-    assert needed(record(here, "tpu:v5e:2x4:8", **needs), reasons) == words
-
-
-def test_features_beyond_a_level_are_named_with_it(here: Built) -> None:
+def test_features_beyond_a_level_are_a_reason(here: Built) -> None:
     wants = record(here, "cpu:x86-64-v3:1", features=("gfni", "no_such"))
-    (reason,) = (
-        reasons_against(wants, HERE) if cpuinfo.architecture() == "x86_64" else ("features: x",)
-    )
-    assert reason.startswith("features: ")
-    assert needed(wants, [reason]) == "x86-64-v3 gfni no_such"
+    reasons = reasons_against(wants, HERE)
+    assert reasons[-1].startswith("features: " if cpuinfo.architecture() == "x86_64" else "isa: ")
 
 
-def test_only_what_was_not_loaded_counts() -> None:
+def test_executables_are_counted_by_their_first_reason() -> None:
+    custom = "custom calls not registered: f; import the package that registers them first"
     outcomes = [
         Outcome("load", "a", Status.PASS),
-        Outcome("load", "b", Status.NOT_CHECKED, ("x",), "cuda"),
+        Outcome("load", "b", Status.NOT_CHECKED, (custom, "jaxlib: expected 1, found 2")),
         Outcome("load", "c", Status.NOT_CHECKED, ("no jax",)),
+        Outcome("load", "d", Status.NOT_CHECKED, (custom,)),
+        Outcome("golden", "d", Status.NOT_CHECKED, (custom,)),
     ]
-    assert counted(outcomes) == {"cuda": 1}
+    assert Report("x", "folder", None, tuple(outcomes)).not_loaded == {custom: 2, "no jax": 1}
