@@ -41,6 +41,7 @@ _OUTSIDE = (
     "Call it outside of the transformation, or add a function that has the transformation inside "
     "to the manifest."
 )
+_EDITABLE = "Install its wheel, or run `aotbuild build --in-place`."
 _INSIDE = (
     "It is called inside an eager transformation (grad, vmap and the like), where no executable "
     "runs. Put the transformation into a jitted function, and add that one to the manifest."
@@ -149,6 +150,8 @@ def _of_kernel(frame: FrameType) -> Advice | None:
         if dispatch is None or type(dispatch).__name__ != "Dispatch":
             continue
         name = f"{dispatch.package.name}:{dispatch.function.name}"
+        if note := dispatch.package.editable_note:
+            return (note,), _EDITABLE
         error = each.f_locals.get("error")
         if isinstance(error, NoExecutable):
             reason = f"{name}: fallback {dispatch.package.fallback_policy}: {error.summary}"

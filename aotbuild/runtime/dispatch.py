@@ -121,7 +121,12 @@ class Dispatch:
         call = flatten(bound, self.package.backend)
         records = self.find(call)
         record = self.select(call, self.verdicts(call, records))
-        placement = self.place(call, record)
+        try:
+            placement = self.place(call, record)
+        except InvalidArgument as err:
+            if self.package.fallback_policy == "none":
+                raise
+            raise self._refusals.placed_elsewhere(err) from err
         executable = self.package.loader.load(record, placement)  # read and load
         return self._run_and_teach(executable, call, placement)
 
@@ -158,17 +163,9 @@ class Dispatch:
         return verdicts[0].record
 
     def place(self, call: Call, record: Record) -> Placement:
-        """Return where an executable runs a call; InvalidArgument if an argument prevents it.
-
-        NoExecutable instead where a fallback may serve the call.
-        """
-        try:
-            placement: Placement = self.package.backend.place(call, record, self._devices(call))
-            return placement
-        except InvalidArgument as err:
-            if self.package.fallback_policy == "none":
-                raise
-            raise self._refusals.placed_elsewhere(err) from err
+        """Return where an executable runs a call; InvalidArgument if an argument prevents it."""
+        placement: Placement = self.package.backend.place(call, record, self._devices(call))
+        return placement
 
     def _host(self, call: Call) -> Host:
         return self.package.probe(self._devices(call))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
+from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.runtime.binding import bind, dynamic_values, flatten
 from aotbuild.runtime.concurrency import fork_refusal
@@ -26,7 +26,7 @@ class Explanation:
         verdicts: The verdict on each record of the call's signature, best first.
         chosen: The record that would run, or None.
         error: What the call would raise with `fallback: none`, if nothing would run; inside a
-            transformation, that the source is traced.
+            transformation or an editable install, that the source serves it.
         padded: How the call would be padded, as `batch 3 → 8`, or empty.
         compared: Static data that was compared with that of a tree which the manifest names, as
             `state.rule with that of mypkg.model:init`.
@@ -55,6 +55,8 @@ def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     """Explain what a call would do, by the steps of a first call up to loading."""
     function, backend = dispatch.function, dispatch.package.backend
     name, verdicts = function.name, tuple[Verdict, ...]()
+    if note := dispatch.package.editable_note:
+        return Explanation(name, verdicts, None, AotbuildError(f"{name}: {note}"))
     if backend.has_tracers(dynamic_values(function, tuple(args), kwargs)):
         msg = (
             f"{name}: called inside a JAX transformation (jit, grad, vmap and the like), where its "
@@ -70,7 +72,7 @@ def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         verdicts = dispatch.verdicts(call, dispatch.find(call, plan))
         chosen = dispatch.select(call, verdicts)
         dispatch.place(call, chosen)
-    except (NoExecutable, InvalidArgument) as err:
+    except AotbuildError as err:
         return Explanation(name, verdicts, None, err)
     if error := fork_refusal(chosen):
         return Explanation(name, verdicts, None, error)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from aotbuild.errors import AotbuildError, MissingJax
-from aotbuild.format.index import EDITABLE
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.runtime.concurrency import SingleFlight, watch_forks
@@ -67,19 +66,17 @@ class Library:
             MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
         """
         header = self._package.index.header
-        if EDITABLE in header:
+        if what := self._package.editable_note:
             from aotbuild.runtime.log import log
 
-            name = self._package.name
             if self._package.arrays != "jax":
                 msg = (
-                    f"{name} is an editable install without executables, and "
+                    f"{self._package.name} is an editable install without executables, and "
                     f'load(…, arrays="{self._package.arrays}") calls executables only. Install its '
                     "wheel (`pip wheel .`), or load it with jax."
                 )
                 raise AotbuildError(msg)
-            what = f"{name} is an editable install without executables: calls go to the source"
-            log("warning", "editable", what, package=name)
+            log("warning", "editable", what, package=self._package.name)
         if self._package.arrays == "jax":
             from importlib.util import find_spec
 

@@ -120,6 +120,12 @@ class Package:
         return found
 
     @property
+    def editable_note(self) -> str:
+        """What is said of an editable install; empty for others."""
+        note = f"{self.name} is an editable install without executables: calls go to the source"
+        return note if self.editable else ""
+
+    @property
     def fallback_policy(self) -> str:
         """The fallback policy in force now."""
         return fallback_policy(self._fallback or self.index.header.get("fallback"))

@@ -18,11 +18,15 @@ from support.packages import Built, build, portable, write
 import aotbuild
 from aotbuild.errors import (
     AotbuildError,
+    CompilationForbidden,
     DamagedBlob,
     InvalidArgument,
     NoExecutable,
     SignatureMismatch,
 )
+from aotbuild.format.index import write_index
+from aotbuild.format.signature import Function
+from aotbuild.runtime.source import DirectorySource, open_index
 
 X = np.ones((2, 4), "float32")
 OTHER = np.ones((3, 4), "float32")
@@ -90,7 +94,31 @@ def test_a_type_of_results_that_is_imported_inside_a_transformation(
     np.testing.assert_array_equal(found.TWO, 2)
 
 
+def test_an_editable_install_says_what_it_is(tmp_path: Path, source: None) -> None:
+    folder = write(tmp_path, [], fallback="jit", editable={"f": {"static_argnames": []}})
+    function = Function("f", "fallback_source:f", (), (), (), (), wrap="")
+    index = open_index(DirectorySource(folder))
+    (folder / "index").write_bytes(write_index(index.header, [function], []))
+    library = aotbuild.load(folder)
+    np.testing.assert_array_equal(library.f(X)["y"], X * 2)
+    note = "demo is an editable install without executables: calls go to the source"
+    assert str(library.explain("f", X).error) == f"f: {note}"
+    with aotbuild.guard("raise"), pytest.raises(CompilationForbidden) as caught:
+        library.f(OTHER)
+    assert caught.value.trace == (note,)
+
+
 class TestPolicy:
+    def test_explain_does_not_depend_on_it(
+        self, tmp_path: Path, native: Built, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        library = aotbuild.load(write(tmp_path, [native]))
+        x = jax.numpy.asarray(X)
+        x.delete()
+        for policy in ("none", "jit"):
+            monkeypatch.setenv("AOTBUILD_FALLBACK", policy)
+            assert isinstance(library.explain("f", x).error, InvalidArgument)
+
     def test_the_variable_overrides_the_index(
         self, tmp_path: Path, native: Built, source: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:

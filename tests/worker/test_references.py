@@ -195,6 +195,11 @@ two = [lib.sized(m.State(np.ones(n, np.float32), m.Rule(f"{{n}} slow"))).x.sum()
 lib.sized(m.State(x, m.Rule("3 slow")))
 pair = lambda text: {{"b": {{"state": m.State(x[:2], m.Rule(text))}}, "a": x[:2]}}
 lib.both(pair("2 fast"), mode="fast")
+def gone():
+    from aotbuild.runtime import templates
+    templates._TREES.clear()
+    del m.TEMPLATE
+    return str(lib.explain("step", done).error).splitlines()
 print(json.dumps({{
     "done": np.asarray(done.x).tolist(), "two": [float(each) for each in two],
     "calls": [*m.CALLS],
@@ -208,6 +213,7 @@ print(json.dumps({{
     "readable": refusal(lib.step, m.State(x, "text")),
     "name": refusal(lib.step, m.State(x, m.CODEC, "another")),
     "explained": [line for line in str(lib.explain("step", done)).splitlines() if "ompare" in line],
+    "gone": gone(),
 }}))
 """
     found: dict[str, Any] = fresh(code, path=root)
@@ -223,6 +229,7 @@ print(json.dumps({{
     assert (
         found["row"][1] == f"{place} proj.m:sized: that is Rule('3 slow'), this is Rule('2 slow')"
     )
+    assert found["gone"][1] == "  expected the tree that it was when the package was built"
     assert found["padded"] == [2, 2, 2]
     inside = f"at [1]['inner'][0] that is {A_STRUCT}"
     assert found["inside"][1].startswith(f"{place} proj.m:pads: {inside}")
