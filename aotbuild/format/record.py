@@ -202,9 +202,14 @@ class Record:
         return (*self.needed_blobs(), *inputs, *outputs)
 
     def __str__(self) -> str:
+        return f"{self.label} {self.target}"
+
+    @property
+    def label(self) -> str:
+        """The signature as the manifest writes it, as `predict(batch=8)`."""
         statics = self.signature.describe_statics()
         plain = f"{self.function}[{statics}]" if statics else self.function
-        return f"{self.provenance.get('label', plain)} {self.target}"
+        return str(self.provenance.get("label") or plain)
 
 
 # The key in a record's analysis for the memory that programs may use on the target's device.

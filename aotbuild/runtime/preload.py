@@ -7,14 +7,14 @@ threads were seen at work at once on 0.10.2 (in XLA's own threads) and on 0.12.0
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.select import Verdict, by_signature
 
 if TYPE_CHECKING:
     from aotbuild.runtime.devices import DeviceSet
@@ -28,7 +28,8 @@ def preload(
     """Load what fits of some functions, as `Library.preload` says; return how many were new."""
     backend, loader, settings = package.backend, package.loader, package.backend.settings()
     devices = devices or backend.default_devices()
-    best = [verdicts for name in names for verdicts in _by_signature(package, devices, name)]
+    host = package.probe(devices)
+    best = [each for name in names for each in by_signature(package.index.records(name), host)]
     if required:
         _require(package, [verdicts for verdicts in best if not verdicts[0].fits])
     records = [verdicts[0].record for verdicts in best if verdicts[0].fits]
@@ -57,21 +58,6 @@ def preload(
         what = f"{len(failures)} executables could not be preloaded"
         raise AotbuildError("\n".join([what, *map(str, failures)])) from failures[0]
     return sum(is_new for is_new, _ in done)
-
-
-def _by_signature(package: Package, devices: DeviceSet, name: str) -> Iterator[tuple[Verdict, ...]]:
-    """Yield the verdicts on the executables of each signature of a function, best first.
-
-    Signatures that only a portable form has are left out if the function has executables: such a
-    form may be for any size, and then its signature is that of an example.
-    """
-    groups: dict[str, list[Verdict]] = {}
-    for verdict in select(package.index.records(name), package.probe(devices)):
-        groups.setdefault(verdict.record.signature.key(), []).append(verdict)
-    native = [
-        group for group in groups.values() if not all(v.record.target.is_portable for v in group)
-    ]
-    yield from map(tuple, native or groups.values())
 
 
 def _require(package: Package, refused: Sequence[tuple[Verdict, ...]]) -> None:

@@ -57,6 +57,19 @@ def select(records: Iterable[Record], host: Host) -> tuple[Verdict, ...]:
     return tuple(sorted(verdicts, key=lambda verdict: _order(verdict, host)))
 
 
+def by_signature(records: Iterable[Record], host: Host) -> list[tuple[Verdict, ...]]:
+    """Return the verdicts on a function's records for each of its signatures, the best first.
+
+    Signatures that only a portable form has are left out if the function has executables: such a
+    form may be for any size, and then its signature is that of an example.
+    """
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.signature.key(), []).append(record)
+    native = [group for group in groups.values() if not all(r.target.is_portable for r in group)]
+    return [select(group, host) for group in native or groups.values()]
+
+
 def judge(record: Record, host: Host) -> Verdict:
     """Return the verdict on one record."""
     asked, own = _CHECKS, checks(host.platform)

@@ -16,7 +16,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.companions import Companion, open_parts
-from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.select import Verdict, by_signature
 from aotbuild.runtime.source import locate, open_index, package_name
 from aotbuild.verify.stale import Staleness, staleness
 
@@ -193,13 +193,8 @@ def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:
 
 def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:
     for name in sorted(function.name for function in index.functions()):
-        groups: dict[str, list[Record]] = {}
-        for record in index.records(name):
-            groups.setdefault(record.signature.key(), []).append(record)
         found = [
-            SignatureDiagnosis(
-                name, str(records[0]).removesuffix(f" {records[0].target}"), select(records, host)
-            )
-            for records in groups.values()
+            SignatureDiagnosis(name, verdicts[0].record.label, verdicts)
+            for verdicts in by_signature(index.records(name), host)
         ]
         yield from sorted(found, key=lambda item: item.signature)

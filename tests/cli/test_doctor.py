@@ -159,6 +159,18 @@ def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
     assert run("doctor", foreign, "--json").exit_code == 5
 
 
+def test_the_example_of_a_portable_form_is_no_signature_that_is_missing(
+    built: list[Built], tmp_path: Path
+) -> None:
+    import numpy as np
+
+    other = packages.build("double", wheels._double, {"x": np.zeros(5, np.float32)})
+    place = packages.write(tmp_path, [built[0], packages.portable(other, wheels._double)])
+    result = run("doctor", place)
+    assert (result.exit_code, "1 of 1 signatures have" in result.stdout) == (0, True)
+    assert load(place).preload(require=True) == 1
+
+
 def test_places_that_hold_nothing(tmp_path: Path) -> None:
     for command in ("doctor", "verify"):
         result = run(command, tmp_path)
