@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aotbuild.verify.diagnosis import Diagnosis, Facts
     from aotbuild.verify.stale import Staleness
 
-_HEADERS = ("signature", "target", "verdict", "reasons")
+_HEADERS = ("signature", "target", "verdict")
 _REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
@@ -171,28 +171,29 @@ def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
 
 
 def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
+    from aotbuild.runtime.select import refusal_trace
     from aotbuild.verify.diagnosis import SUMMARY
 
     rows = [
-        tuple(
-            map(
-                printable,
-                (item.signature, str(v.record.target), v.grade.name, "; ".join(v.reasons)),
-            )
-        )
+        (printable(item.signature), printable(str(verdict.record.target)), verdict.grade.name)
         for item in diagnosis.signatures
-        for v in item.verdicts
+        for verdict in item.verdicts
     ]
+    usable = [v for item in diagnosis.signatures if item.chosen for v in item.verdicts]
+    slower = [str(verdict) for verdict in usable if verdict.fits and verdict.reasons]
+    why = [*slower, *refusal_trace(usable, facts.host)]
+    blocks = [("of signatures that have an executable here:", why)] if why else []
+    for item in diagnosis.unusable:
+        trace = refusal_trace(item.verdicts, facts.host)
+        blocks.append((f"{item.signature}: {SUMMARY}", trace))
     for companion in diagnosis.companions:
         state = companion.version or "not installed"
         output.text(printable(f"companion  {companion.distribution} {state}"))
     output.text()
     output.table(_HEADERS, rows)
-    for item in diagnosis.unusable:
+    for title, lines in blocks:
         output.text()
-        output.text(printable(f"{item.signature}: {SUMMARY}"))
-        for verdict in item.verdicts:
-            output.text(printable(f"  {verdict}"))
+        output.text("\n".join([printable(title), *(f"  {printable(line)}" for line in lines)]))
     output.text()
     total, unusable = len(diagnosis.signatures), len(diagnosis.unusable)
     output.text(f"{total - unusable} of {total} signatures have an executable that runs here")

@@ -139,7 +139,7 @@ class Dispatch:
         key = plan.key if plan else call.signature.key()
         records = self.package.index.records(self.function.name, key)
         if not records:
-            raise self._refusals.no_signature(call, self._host(call))
+            raise self._refusals.no_signature(call, self.host(call))
         if not call.compared:
             return records
         from aotbuild.runtime.templates import differences  # few functions have `like:`
@@ -154,12 +154,12 @@ class Dispatch:
 
     def verdicts(self, call: Call, records: list[Record]) -> tuple[Verdict, ...]:
         """Return the verdicts on records for the devices that a call may use, the best first."""
-        return select(records, self._host(call))
+        return select(records, self.host(call))
 
     def select(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
         """Return the record of the best verdict; NoExecutable if all are refused."""
         if not verdicts[0].fits:
-            raise self._refusals.all_refused(verdicts, self._host(call))
+            raise self._refusals.all_refused(verdicts, self.host(call))
         return verdicts[0].record
 
     def place(self, call: Call, record: Record) -> Placement:
@@ -167,7 +167,8 @@ class Dispatch:
         placement: Placement = self.package.backend.place(call, record, self._devices(call))
         return placement
 
-    def _host(self, call: Call) -> Host:
+    def host(self, call: Call) -> Host:
+        """Return the facts of the devices that a call may use."""
         return self.package.probe(self._devices(call))
 
     def _devices(self, call: Call) -> DeviceSet:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, NoExecutable
+from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.runtime.binding import bind, dynamic_values, flatten
 from aotbuild.runtime.concurrency import fork_refusal
-from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.select import Verdict, refusal_trace
 from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Explanation:
         padded: How the call would be padded, as `batch 3 → 8`, or empty.
         compared: Static data that was compared with that of a tree which the manifest names, as
             `state.rule with that of mypkg.model:init`.
+        refused: If a record would run, why others do not; those with equal reasons share a line.
     """
 
     function: str
@@ -38,17 +39,16 @@ class Explanation:
     error: AotbuildError | None = None
     padded: str = ""
     compared: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        verdicts = [f"  {verdict}" for verdict in self.verdicts]
-        if self.error is None:
-            padded = f", padded {self.padded}" if self.padded else ""
-            lines = [f"{self.function}: runs {self.chosen}{padded}", *verdicts]
-            return "\n".join([*lines, *(f"  compared {text}" for text in self.compared)])
-        text = str(self.error)
-        hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
-        # The error names a reason once for all that it refuses; here each verdict has its line.
-        return "\n".join([text, "all verdicts:", *verdicts]) if hidden else text
+        if self.error is not None:
+            return str(self.error)
+        padded = f", padded {self.padded}" if self.padded else ""
+        fitting = [str(verdict) for verdict in self.verdicts if verdict.fits]
+        compared = [f"compared {text}" for text in self.compared]
+        lines = [f"{self.function}: runs {self.chosen}{padded}", *fitting, *self.refused, *compared]
+        return "\n  ".join(lines)
 
 
 def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
@@ -77,4 +77,5 @@ def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     if error := fork_refusal(chosen):
         return Explanation(name, verdicts, None, error)
     compared = tuple(f"{place} with that of {like}" for place, *_, like in call.compared)
-    return Explanation(name, verdicts, chosen, padded=str(plan or ""), compared=compared)
+    refused = tuple(refusal_trace(verdicts, dispatch.host(call)))
+    return Explanation(name, verdicts, chosen, None, str(plan or ""), compared, refused)

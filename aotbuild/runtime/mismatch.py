@@ -67,9 +67,8 @@ def signature_mismatch(
     lines = _cut(lines, _MOST_LINES)
     lines += why_not(function.pad, call.signature, paths) if function.pad else []
     lines += list(_x64_lines(call, compared[:_MOST_X64], host))[:1]
-    summary = (
-        f"no signature of {len(compared)} fits this call; the nearest is {_label(nearest.record)}"
-    )
+    label = nearest.record.label
+    summary = f"no signature of {len(compared)} fits this call; the nearest is {label}"
     return SignatureMismatch(function.name, summary, lines, _remedy(arrays))
 
 
@@ -173,10 +172,3 @@ def _cut(lines: list[str], most: int) -> list[str]:
     if len(lines) <= most:
         return lines
     return [*lines[: most - 1], f"and {len(lines) - most + 1} more differences"]
-
-
-def _label(record: Record) -> str:
-    """Return a signature as the manifest writes it, as `predict(batch=8)`."""
-    label = record.provenance.get("label")
-    plain = f"{record.function}({record.signature.describe_statics()})"
-    return label if isinstance(label, str) and label else plain

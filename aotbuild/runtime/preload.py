@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import Verdict, by_signature
+from aotbuild.runtime.select import Verdict, by_signature, refusal_trace
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.devices import DeviceSet
 
 _REMEDY = "Build for this host, too; or preload without require=True, and calls say the same."
@@ -31,7 +32,7 @@ def preload(
     host = package.probe(devices)
     best = [each for name in names for each in by_signature(package.index.records(name), host)]
     if required:
-        _require(package, [verdicts for verdicts in best if not verdicts[0].fits])
+        _require(package, host, [verdicts for verdicts in best if not verdicts[0].fits])
     records = [verdicts[0].record for verdicts in best if verdicts[0].fits]
     # Records of the same bytes load them once: they go to one thread, one after the other.
     groups: dict[str, list[Record]] = {}
@@ -60,10 +61,12 @@ def preload(
     return sum(is_new for is_new, _ in done)
 
 
-def _require(package: Package, refused: Sequence[tuple[Verdict, ...]]) -> None:
+def _require(package: Package, host: Host, refused: Sequence[tuple[Verdict, ...]]) -> None:
     """Raise NoExecutable if signatures have no executable here."""
-    lines = [str(verdict) for verdicts in refused for verdict in verdicts]
-    if lines:
-        summary = f"{len(lines)} executables are missing here"
-        trace = [*lines, *package.absent]
-        raise NoExecutable(package.name, summary, trace, _REMEDY)
+    trace = []
+    for verdicts in refused:
+        lines = refusal_trace(verdicts, host)
+        trace += [f"{verdicts[0].record.label}:", *(f"  {line}" for line in lines)]
+    if trace:
+        summary = f"signatures without an executable that runs here: {len(refused)}"
+        raise NoExecutable(package.name, summary, [*trace, *package.absent], _REMEDY)

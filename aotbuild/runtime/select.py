@@ -98,10 +98,10 @@ def _order(verdict: Verdict, host: Host) -> tuple[int | bool | str, ...]:
 
 
 def refusal_trace(verdicts: Iterable[Verdict], host: Host) -> list[str]:
-    """Return lines that say why nothing runs on a host, those of its platform first.
+    """Return lines that say why records are refused on a host, those of its platform first.
 
     If no executable was made with the host's jaxlib, one line says so for all. Records with the
-    same platform and the same reasons share a line.
+    same platform and the same reasons share a line. What fits has none.
     """
     verdicts = tuple(verdicts)
     own = [v for v in verdicts if host.platform in v.record.requires.platforms]
@@ -119,7 +119,7 @@ def refusal_trace(verdicts: Iterable[Verdict], host: Host) -> list[str]:
         reasons = verdict.reasons
         if shipped and not verdict.record.target.is_portable:
             reasons = tuple(reason for reason in reasons if not reason.startswith(_JAXLIB))
-        if reasons:
+        if reasons and not verdict.fits:
             key = (verdict.record.target.platform, reasons)
             groups.setdefault(key, []).append(verdict)
     for verdict in foreign:

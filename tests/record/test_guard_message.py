@@ -104,7 +104,7 @@ class TestKernels:
             with guard.allow():
                 library.double(OTHER)
         assert caught.value.trace[0] == (
-            "demo:double: fallback jit: no signature of 1 fits this call; the nearest is double()"
+            "demo:double: fallback jit: no signature of 1 fits this call; the nearest is double"
         )
 
     @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_the_whole_message(library: Any) -> None:
     with pytest.raises(SignatureMismatch) as caught:
         library.apply(PARAMS, np.ones((7, 8), "float32"), 1.0)
     assert str(caught.value) == (
-        "apply: no signature of 4 fits this call; the nearest is apply()\n"
+        "apply: no signature of 4 fits this call; the nearest is apply\n"
         "  x: expected f32[8,8], f32[2,8], f32[1,8] or f32[64,8], found f32[7,8]\n"
         "Call it with what was compiled, or add this call to the manifest and build again. "
         f"{FALLBACK}"

@@ -54,6 +54,6 @@ def test_what_is_required_is_missing(tmp_path: Path) -> None:
     record = replace(second.record, requires=replace(second.record.requires, jaxlib="0.0.1"))
     library = aotbuild.load(write(tmp_path, [first, replace(second, record=record)]))
     assert library.preload("f", require=True) == 1
-    with pytest.raises(NoExecutable, match=r"1 executables are missing here\n.*expected 0\.0\.1"):
+    with pytest.raises(NoExecutable, match=r"runs here: 1\n  g:\n    g .*expected 0\.0\.1"):
         library.preload(require=True)
     assert library.preload() == 0
