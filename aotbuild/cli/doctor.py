@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from aotbuild.verify.stale import Staleness
 
 _HEADERS = ("signature", "target", "verdict")
-_REMEDY = (
-    "Change what a reason names, install a wheel that was built for this host, or set "
-    "AOTBUILD_FALLBACK=portable or =jit."
-)
 
 
 @command(
@@ -171,7 +167,7 @@ def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
 
 
 def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
-    from aotbuild.runtime.select import refusal_trace
+    from aotbuild.runtime.select import refusal_trace, remedy
     from aotbuild.verify.diagnosis import SUMMARY
 
     rows = [
@@ -198,7 +194,7 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
     total, unusable = len(diagnosis.signatures), len(diagnosis.unusable)
     output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
     if unusable:
-        output.text(_REMEDY)
+        output.text(remedy(facts.host.arrays))
     if diagnosis.staleness and diagnosis.staleness.changed:
         output.text(printable(str(diagnosis.staleness)))
     if facts.problem:

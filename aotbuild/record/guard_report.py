@@ -17,6 +17,7 @@ from aotbuild.record import private
 from aotbuild.record.private import JitCall
 from aotbuild.runtime.library import libraries
 from aotbuild.runtime.log import log
+from aotbuild.runtime.select import CHANGE_CALL
 
 # (the lines that say why, what to do)
 Advice: TypeAlias = tuple[tuple[str, ...], str]
@@ -46,7 +47,6 @@ _INSIDE = (
     "It is called inside an eager transformation (grad, vmap and the like), where no executable "
     "runs. Put the transformation into a jitted function, and add that one to the manifest."
 )
-_OTHER_CALL = "Call it with what was compiled, or add this call to the manifest and build again."
 _ADD = "Add it to the manifest, as `aotbuild record` does, and build again."
 
 
@@ -155,7 +155,7 @@ def _of_kernel(frame: FrameType) -> Advice | None:
         error = each.f_locals.get("error")
         if isinstance(error, NoExecutable):
             reason = f"{name}: fallback {dispatch.package.fallback_policy}: {error.summary}"
-            return (reason, *(f"  {line}" for line in error.trace)), _OTHER_CALL
+            return (reason, *(f"  {line}" for line in error.trace)), CHANGE_CALL
         return (f"{name}: {_TRANSFORMED}",), _OUTSIDE
     return None
 

@@ -28,15 +28,12 @@ from aotbuild.format.tree import (
     TreeRefused,
 )
 from aotbuild.format.values import NotEncodable, cut, encode, shown
+from aotbuild.runtime.select import CHANGE_CALL
 
 if TYPE_CHECKING:
     from aotbuild.format.restore import MakeTreedef
     from aotbuild.runtime.trees import Leaves, Trees
 
-REMEDY = (
-    "Call it with what was compiled, add this signature to the manifest and build again, or set "
-    "AOTBUILD_FALLBACK=portable or =jit."
-)
 # Characters of a default value in an error.
 _LONGEST = 60
 _PLAIN_STATICS = (bool, int, str, type(None), FunctionType, type)
@@ -127,7 +124,7 @@ def _bind_statics(function: Function, given: dict[str, Any]) -> tuple[tuple[str,
             found[static.name] = encode(given[static.name])
         except (NotEncodable, RecursionError) as err:
             summary = f"static argument {static.name} is no value that can be compiled for"
-            raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
+            raise SignatureMismatch(function.name, summary, [str(err)], CHANGE_CALL) from err
     return tuple(sorted(found.items()))
 
 
@@ -236,7 +233,7 @@ def flatten(bound: Bound, backend: Leaves) -> Call:
         tree = describer.describe(treedef)
     except TreeRefused as err:
         summary = "an argument's tree cannot be compared with the compiled ones"
-        raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
+        raise SignatureMismatch(function.name, summary, [str(err)], CHANGE_CALL) from err
     signature = Signature(tree, tuple(avals), bound.statics)
     return Call(bound, leaves, treedef, signature, tuple(describer.compared))
 

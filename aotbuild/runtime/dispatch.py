@@ -14,7 +14,6 @@ from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, Signat
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import (
-    REMEDY,
     Bound,
     Call,
     bind,
@@ -27,7 +26,7 @@ from aotbuild.runtime.binding import (
 from aotbuild.runtime.concurrency import refuse_if_forked
 from aotbuild.runtime.devices import DeviceSet, shortage
 from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.select import CHANGE_CALL, Verdict, remedy, select
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
@@ -149,7 +148,8 @@ class Dispatch:
         equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
         if not equal:
             summary = "an argument's static data is not what was compiled"
-            raise SignatureMismatch(self.function.name, summary, lines[0], REMEDY)
+            advice = remedy(self.package.arrays, CHANGE_CALL)
+            raise SignatureMismatch(self.function.name, summary, lines[0], advice)
         return equal
 
     def verdicts(self, call: Call, records: list[Record]) -> tuple[Verdict, ...]:

@@ -20,11 +20,9 @@ from aotbuild.format.words import one_of
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.padding import why_not
-from aotbuild.runtime.select import check_x64
+from aotbuild.runtime.select import CHANGE_CALL, check_x64, remedy
 from aotbuild.runtime.tree_differences import TreeDifferences
 
-# Where a call may be compiled that no executable serves.
-FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 _MOST_LINES = 7
 # Signatures that may get a line on x64.
 _MOST_X64 = 3
@@ -56,7 +54,8 @@ def signature_mismatch(
     function = call.bound.function
     compared = _compare_all(call, steps, index.first_records(function.name))
     if not compared:
-        return SignatureMismatch(function.name, "no signature was compiled", [], _remedy(arrays))
+        summary, advice = "no signature was compiled", remedy(arrays, CHANGE_CALL)
+        return SignatureMismatch(function.name, summary, [], advice)
     compared.sort(key=lambda each: _distance(call, each))
     nearest = compared[0]
     paths = ["".join(step) for step in steps]
@@ -69,12 +68,7 @@ def signature_mismatch(
     lines += list(_x64_lines(call, compared[:_MOST_X64], host))[:1]
     label = nearest.record.label
     summary = f"no signature of {len(compared)} fits this call; the nearest is {label}"
-    return SignatureMismatch(function.name, summary, lines, _remedy(arrays))
-
-
-def _remedy(arrays: str) -> str:
-    first = "Call it with what was compiled, or add this call to the manifest and build again."
-    return f"{first} {FALLBACK}" if arrays == "jax" else first
+    return SignatureMismatch(function.name, summary, lines, remedy(arrays, CHANGE_CALL))
 
 
 def _compare_all(

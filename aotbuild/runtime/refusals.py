@@ -12,7 +12,7 @@ from aotbuild.format.values import cut
 from aotbuild.runtime.binding import Call, leaf_paths, leaf_steps
 from aotbuild.runtime.mismatch import signature_mismatch
 from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import Verdict, refusal_trace
+from aotbuild.runtime.select import Verdict, refusal_trace, remedy
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 _MOST_MISMATCHES = 1024
 # Characters of one that is kept: a static value may be long.
 _LONGEST_KEPT = 1 << 14
-_REFUSED_REMEDY = (
-    "Change what a reason names, install a wheel that was built for this host, or set "
-    "AOTBUILD_FALLBACK=portable or =jit."
-)
 
 
 # XLA's words (jaxlib 0.10.2 and 0.12.0.1): only it knows which buffers it reuses.
@@ -53,13 +49,13 @@ class Refusals:
         """Return the error of a call whose records are all refused by this host."""
         trace = [*refusal_trace(verdicts, host), *self._package.absent]
         summary = "no executable may run here"
-        return NoExecutable(self._function.name, summary, trace, _REFUSED_REMEDY)
+        return NoExecutable(self._function.name, summary, trace, remedy(self._package.arrays))
 
     def placed_elsewhere(self, error: InvalidArgument) -> NoExecutable:
         """Return the error of a call that a fallback may serve where its arguments are."""
         summary = "the arguments are placed where no executable runs"
         trace = str(error).splitlines()
-        return NoExecutable(self._function.name, summary, trace, _REFUSED_REMEDY)
+        return NoExecutable(self._function.name, summary, trace, remedy(self._package.arrays))
 
     def donated_twice(self, error: Exception, record: Record, call: Call) -> InvalidArgument | None:
         """Return the error for an array that is passed twice and donated, if XLA said so."""

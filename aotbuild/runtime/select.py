@@ -96,6 +96,15 @@ def _order(verdict: Verdict, host: Host) -> tuple[int | bool | str, ...]:
 
 # --- the text of a refusal ----------------------------------------------------------------------
 
+CHANGE_CALL = "Call it with what was compiled, or add this call to the manifest and build again."
+CHANGE_HOST = "Change what a reason names, or install a wheel that was built for this host."
+_FALLBACK = "AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
+
+
+def remedy(arrays: str, first: str = CHANGE_HOST) -> str:
+    """Return what to do about a refusal: `first`, or a fallback, which calls with numpy lack."""
+    return f"{first} {_FALLBACK}" if arrays == "jax" else first
+
 
 def refusal_trace(verdicts: Iterable[Verdict], host: Host) -> list[str]:
     """Return lines that say why records are refused on a host, those of its platform first.

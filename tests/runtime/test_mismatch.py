@@ -15,7 +15,7 @@ from support.packages import Built, build, write
 import aotbuild
 from aotbuild.errors import InvalidArgument, SignatureMismatch
 
-FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
+FALLBACK = "AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
 PARAMS = {"w": np.ones((8, 4), "float32"), "b": [np.ones(4, "float32"), None]}
 
 

@@ -152,8 +152,8 @@ def refusal(call, *args, **kwargs):
         return str(err).splitlines()
 """
 REMEDY = (
-    "Call it with what was compiled, add this signature to the manifest and build again, or set "
-    "AOTBUILD_FALLBACK=portable or =jit."
+    "Call it with what was compiled, or add this call to the manifest and build again. "
+    "AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
 )
 SUMMARY = "an argument's static data is not what was compiled"
 

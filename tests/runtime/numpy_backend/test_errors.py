@@ -31,7 +31,7 @@ X = np.arange(12, dtype="float32").reshape(3, 4)
 
 
 # The numpy backend has no fallback.
-FALLBACK = " AOTBUILD_FALLBACK=jit compiles such calls when they are made."
+FALLBACK = " AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
 
 
 @jax.tree_util.register_static
