@@ -120,10 +120,6 @@ class Checks:
         """Return the rank of a detail among others, from low to high; -1 if it has none."""
         return -1
 
-    def runs(self, detail: str, on: str) -> bool:
-        """Return whether what is compiled for a detail runs wherever what is for `on` does."""
-        return detail == on
-
     def preference(self, record: Record) -> tuple[int, ...]:
         """Return the sort key of executables that fit equally well; the lowest goes first."""
         return (0, 0)

@@ -1,8 +1,8 @@
 """One opened package: its index, backend, counters and fallback policy, and what it has loaded.
 
 All kernels of a library share it, and so do its views on chosen devices. The order of checks is the
-same for every backend: verdict, devices, digest, custom calls. Only then does native code see a
-byte.
+same for every backend: verdict, devices, digest, custom calls, host callbacks. Only then does
+native code see a byte.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Package:
     """One package; each part of it is made at its first use.
 
     `find` locates its source. `asked` is the name that was asked for, None for a path. `fallback`
-    is the policy of the caller, which the index has an opinion about otherwise. `probe` replaces
-    the backend's probe of some devices; tests pass a fake.
+    is the caller's policy, None for that of the index. `probe` replaces the backend's probe of some
+    devices; tests pass a fake.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Selecting: which records fit a host, and why the others do not. Pure: no jax, no environment.
 
 A check is a small function that returns a reason against a record, or None. Those of every platform
-are at the end of this file; each platform adds its own in `platforms/<name>/checks.py`. A record is
-not trusted to make sense: a value that cannot be compared is refused in words.
+are at the end of this file; each platform adds its own in `platforms/<name>/checks.py`.
 """
 
 from __future__ import annotations

@@ -154,7 +154,6 @@ class Diagnosis:
     `staleness` says whether the project's source changed, where the place is in its folder.
     """
 
-    place: str
     package: str | None
     fallback: str | None
     signatures: tuple[SignatureDiagnosis, ...]
@@ -181,7 +180,7 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     header = parts.index.header
     package, fallback = header.get("package"), header.get("fallback")
     stale = _staleness(source.place, header)
-    return Diagnosis(source.place, package, fallback, signatures, parts.companions, stale)
+    return Diagnosis(package, fallback, signatures, parts.companions, stale)
 
 
 def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:

@@ -38,7 +38,6 @@ from aotbuild.verify.outcome import Callee, Result, Status
 
 VERDICT = "the executable computes something else than the function did when it was built"
 _SHOWN = 8
-# Results may be zero but for noise below this.
 _DIGEST = ".sha256"
 
 

@@ -157,11 +157,6 @@ class CpuChecks(Checks):
     def rank(self, detail: str) -> int:
         return rank(detail) if detail in LEVELS else -1
 
-    def runs(self, detail: str, on: str) -> bool:
-        if detail not in LEVELS or on not in LEVELS:
-            return detail == on
-        return not missing_features(detail, LEVELS[on].architecture, LEVELS[on].features)
-
     def preference(self, record: Record) -> tuple[int, int]:
         return -1 - self.rank(record.requires.isa or ""), -len(record.requires.features)
 

@@ -16,13 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aotbuild.platforms.base import HostPart, Kernels, Machine
 from aotbuild.platforms.cpu.checks import LEVELS, best_level, missing_features
-
-if TYPE_CHECKING:
-    pass
 
 
 def architecture() -> str:

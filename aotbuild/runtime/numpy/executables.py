@@ -81,11 +81,6 @@ class NumpyExecutable:
         self._outputs = [(aval.shape, dtype_of(aval)) for aval in outputs]
         self._dispatches: dict[frozenset[int], Any] = {}
 
-    @property
-    def xla_executable(self) -> Any:
-        """The executable as jaxlib has it."""
-        return self._loaded
-
     def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
         """Run it on leaves that fit; the outputs at the indices `kept` stay on the device."""
         pairs = zip(leaves, self._dtypes, strict=True)
