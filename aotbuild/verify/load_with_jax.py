@@ -17,7 +17,7 @@ from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees, probe
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.package import Loader
-from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.select import Verdict, portable_reasons
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.verify.outcome import Callee, Loaded, Status
 
@@ -57,13 +57,9 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     """Read an exported function and its StableHLO; it is compiled when it is called."""
     exported = export.deserialize(bytearray(read_blob(source, record.blob)))
     exported.mlir_module()
-    if host.platform not in record.requires.platforms:
-        reason = f"it is for {', '.join(record.requires.platforms)}; this is {host.platform}"
-        return Loaded(Status.PASS, no_call=reason)
+    if reasons := portable_reasons(record, host):
+        return Loaded(Status.PASS, no_call="; ".join(reasons))
     devices = devices_for(record.requires, default_devices(host.platform))
-    if len(devices) < record.requires.devices:
-        reason = f"it needs {record.requires.devices} devices, there are {len(devices)}"
-        return Loaded(Status.PASS, no_call=reason)
     shardings = leaf_shardings(record, devices)
     options = {"in_shardings": shardings} if record.calling.mesh else {}
     jitted = jax.jit(exported.call, **options)

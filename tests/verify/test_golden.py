@@ -111,6 +111,18 @@ def test_an_honest_executable_passes(tmp_path: Path) -> None:
     assert golden_of(tmp_path / "here", honest()) == outcome
 
 
+def test_a_portable_form_for_other_hosts_is_refused_as_a_fallback_refuses_it(
+    tmp_path: Path,
+) -> None:
+    mine = honest()
+    path = mine.record.golden.outputs.path
+    exported = packages.portable(mine, half).replace(platforms=("cuda",))
+    exported = dataclasses.replace(exported, blobs={**exported.blobs, path: mine.blobs[path]})
+    outcome = golden_of(tmp_path, exported)
+    assert outcome.status is Status.NOT_CHECKED
+    assert outcome.reasons == ("platform: expected cuda, found cpu",)
+
+
 @pytest.mark.parametrize("kind", ["native", "portable"])
 @pytest.mark.process
 def test_another_function_under_the_same_signature(tmp_path: Path, kind: str) -> None:
