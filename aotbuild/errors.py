@@ -293,7 +293,7 @@ class UnknownFunction(AotbuildError, AttributeError):
 
 
 class NoExecutable(AotbuildError):
-    """No executable may run this call on this host. `trace` holds the verdict on each one."""
+    """No executable may run this call on this host. `trace` says why each is refused."""
 
     def __init__(self, function: str, summary: str, trace: Sequence[str], remedy: str) -> None:
         self.function, self.summary = function, summary
