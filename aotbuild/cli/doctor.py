@@ -178,7 +178,7 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
     usable = [v for item in diagnosis.signatures if item.chosen for v in item.verdicts]
     slower = [str(verdict) for verdict in usable if verdict.fits and verdict.reasons]
     why = [*slower, *refusal_trace(usable, facts.host)]
-    blocks = [("of signatures that have an executable here:", why)] if why else []
+    blocks = [("refused, or slower than another build would be:", why)] if why else []
     for item in diagnosis.unusable:
         trace = refusal_trace(item.verdicts, facts.host)
         blocks.append((f"{item.signature}: {SUMMARY}", trace))
