@@ -21,6 +21,7 @@ from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.golden import sample_indices, samples, seeded
 from aotbuild.format.index import Index
 from aotbuild.format.record import Blob, Golden, Record
+from aotbuild.format.target import Target
 from aotbuild.verify import api, child
 from aotbuild.verify import children as process
 from aotbuild.verify.children import Children
@@ -116,8 +117,12 @@ def test_a_portable_form_for_other_hosts_is_refused_as_a_fallback_refuses_it(
 ) -> None:
     mine = honest()
     path = mine.record.golden.outputs.path
-    exported = packages.portable(mine, half).replace(platforms=("cuda",))
-    exported = dataclasses.replace(exported, blobs={**exported.blobs, path: mine.blobs[path]})
+    exported = packages.portable(mine, half)
+    requires = dataclasses.replace(exported.record.requires, platforms=("cuda",))
+    target = Target("portable", "cuda", 1)
+    record = dataclasses.replace(exported.record, requires=requires, target=target)
+    blobs = {**exported.blobs, path: mine.blobs[path]}
+    exported = dataclasses.replace(exported, record=record, blobs=blobs)
     outcome = golden_of(tmp_path, exported)
     assert outcome.status is Status.NOT_CHECKED
     assert outcome.reasons == ("platform: expected cuda, found cpu",)
