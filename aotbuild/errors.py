@@ -93,26 +93,19 @@ class BuildError(AotbuildError):
 
 
 class SourcesEdited(BuildError):
-    """A wheel would have other files than what was compiled: nothing was packaged. See `files`.
+    """Files were edited during the build, and nothing was packaged. See `files`.
 
-    They were edited during the build, or the wheel takes them from elsewhere. `remedy` says what to
-    do in the first case.
+    `failures` are those of units, which may have another cause.
     """
 
-    def __init__(
-        self, files: Sequence[str], *, in_wheel: bool = False, remedy: str = "build again"
-    ) -> None:
-        super().__init__((), 0)
+    def __init__(self, files: Sequence[str], failures: Sequence[UnitFailure] = ()) -> None:
+        super().__init__(failures, len(failures))
         self.files = tuple(files)
-        if in_wheel:
-            found = f"the wheel would have another {', '.join(self.files)} than what was compiled"
-            remedy = "put the file that is packed into the project, too, or do not replace it"
-            AotbuildError.__init__(self, f"{found}; nothing was packaged: {remedy}")
-            return
         were = "were" if len(self.files) > 1 else "was"
         found = f"{', '.join(self.files)} {were} edited during the build"
+        failed = f"\nMeanwhile these failed:\n{listing(failures)}" if failures else ""
         # In place of the message about units.
-        AotbuildError.__init__(self, f"{found}; nothing was packaged: {remedy}")
+        AotbuildError.__init__(self, f"{found}; nothing was packaged: build again{failed}")
 
 
 def listing(failures: Sequence[UnitFailure]) -> str:

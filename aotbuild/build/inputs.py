@@ -84,6 +84,11 @@ class Inputs:
         known = files.files if self.files is None else self.files
         return [name for name in files.changed(self._sources.root) if name in known]
 
+    def edited_modules(self) -> list[str]:
+        """Return which modules changed since the build began, imported or not."""
+        before, now = self.files or {}, self.files_now() or {}
+        return [name for name in before if name.endswith(".py") and before[name] != now.get(name)]
+
 
 def key_of_build(
     plan: Plan, sources: SourceTree, files: Mapping[str, str], environment: Mapping[str, str]

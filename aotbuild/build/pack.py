@@ -145,9 +145,9 @@ def _packed(
         )
         files = traced.digests(sources, plan.manifest, inputs.files)
         made = assemble(plan, run, files)
-        # First: two traces of a file that was edited between them differ.
-        if edited := inputs.edited(files):
-            raise SourcesEdited(edited)
+        # First: two traces differ if a module was edited between them.
+        if edited := inputs.edited_modules() if made.failures else inputs.edited(files):
+            raise SourcesEdited(edited, made.failures)
         if made.failures:
             raise BuildError(made.failures, made.total)
         finish(staging, folder, made)
