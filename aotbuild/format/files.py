@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -45,13 +46,26 @@ def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
 def write_where_told(path: Path, data: bytes) -> None:
     """Write what a user asked for to where the user says; raises OSError.
 
-    Links are followed. A device and a pipe are written into; a file is written whole.
+    Links are followed. A device, a pipe and what stdout is are written into; another file is
+    written whole.
     """
-    if path.exists() and not path.is_file():
+    if _is_stdout(path):
+        with naming(path):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+    elif path.exists() and not path.is_file():
         with naming(path), path.open("wb") as stream:
             stream.write(data)
     else:
         write_whole(Path(os.path.realpath(path)), data)
+
+
+def _is_stdout(path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:  # nothing is there, or stdout is closed
+        return False
 
 
 def move_whole(finished: Path, path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from faults.ended import NEVER, assert_done, assert_refused, command, files_in
 from faults.odd_builds import Project
 from faults.readers import WHEEL, no_hang, wheel_with
-from faults.special_files import endless, folder, listener
+from faults.special_files import folder, listener
 from support.cli import invoke
 from support.processes import ROOT, clean_environment
 
@@ -93,16 +93,6 @@ def test_a_link_that_leads_to_no_package(project: Project, leads: str) -> None:
     link.symlink_to(link if leads == "to itself" else project.package)
     assert_refused(project.build("--out", link), str(link), codes=[6])
     assert not project.package.exists()
-
-
-@pytest.mark.process
-def test_a_thousand_folders_that_are_missing(project: Project) -> None:
-    """Python makes them by recursion."""
-    deep = project.folder.joinpath(*["d"] * 1200)
-    try:
-        assert_done(project.build("--out", deep / "_aot"))
-    finally:  # before Python 3.13, shutil and so pytest remove by recursion, too
-        subprocess.run(["rm", "-rf", str(project.folder / "d")], check=True)
 
 
 @pytest.mark.process
@@ -186,7 +176,7 @@ def test_a_link_leads_on(here: Path) -> None:
         (here / "link").unlink()
 
 
-@pytest.mark.parametrize("make", [folder, listener, endless], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [folder, listener], ids=lambda make: make.__name__)
 def test_what_cannot_be_written_to(make: Callable[[Path], None], here: Path) -> None:
     make(here / "place")
     before = os.lstat(here / "place")
