@@ -16,6 +16,7 @@ from faults.ended import assert_done, assert_refused
 from faults.odd_builds import Project
 from support.cli import invoke
 from support.forks import forked
+from support.full_disk import full_disk
 from support.installs import tree_of
 from support.moments import leftovers
 from support.projects import ONE_FUNCTION
@@ -201,15 +202,10 @@ def test_a_umask(project: Project) -> None:
     assert modes == {0o644 & ~umask}
 
 
-def test_files_that_may_not_grow(project: Project) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    try:
+def test_files_that_may_not_grow(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # half a file would stay
+    with full_disk(100):
         ended = project.build()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
     assert_refused(ended)
     assert not project.package.exists()
     assert leftovers(project.folder) == []
