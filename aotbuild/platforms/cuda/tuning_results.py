@@ -138,12 +138,15 @@ class TuningResults:
 
     @classmethod
     def parse(cls, text: str) -> TuningResults:
-        """Read a file of results; raises ValueError if it is malformed."""
-        found = tuple(_results(_tokens(text)))
-        if not found:
+        """Read a file of results, each once, in the order in which they are written.
+
+        ValueError if it is malformed.
+        """
+        found = cls(()).merged(cls(tuple(_results(_tokens(text)))))
+        if not found.results:
             msg = "there are no results in it"
             raise ValueError(msg)
-        return cls(found)
+        return cls(tuple(sorted(found.results, key=_order)))
 
 
 def read_text(file: Path) -> str:

@@ -188,3 +188,13 @@ def test_without_a_gpu(tmp_path: Path) -> None:
     result = run("tune", tmp_path / "aot.yaml", "--out", tmp_path / "tuned.txt", code=5)
     assert "no GPU can be used here" in result.stderr
     assert not (tmp_path / "tuned.txt").exists()
+
+
+def test_results_are_read_in_the_order_in_which_they_are_written() -> None:
+    """Devices of a file may stand in any order, and one key may have two results."""
+    line = 'results {{ device: "{}" hlo: "f(a)" result {{ gemm {{ algorithm: {} }} }} }}\n'
+    text = "version: 3\n" + line.format("CUDA: 9.0", 7) + line.format("CUDA: 8.0", 7)
+    found = TuningResults.parse(text + line.format("CUDA: 8.0", 5))
+    assert [r.device for r in found.results] == ["CUDA: 8.0", "CUDA: 9.0"]
+    assert "algorithm: 5" in found.results[0].text
+    assert TuningResults.parse(str(found)) == found
