@@ -176,7 +176,8 @@ def _head(form: str) -> list[str]:
 
 
 def _order(result: Result) -> tuple[str, ...]:
-    return result.form, result.device_kind or "", result.jax or "", result.device, result.text
+    # First those without a comment: the one above them would be read as theirs.
+    return result.device_kind or "", result.jax or "", result.form, result.device, result.text
 
 
 def _version(text: str | None) -> Version:

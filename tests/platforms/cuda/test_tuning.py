@@ -198,3 +198,11 @@ def test_results_are_read_in_the_order_in_which_they_are_written() -> None:
     assert [r.device for r in found.results] == ["CUDA: 8.0", "CUDA: 9.0"]
     assert "algorithm: 5" in found.results[0].text
     assert TuningResults.parse(str(found)) == found
+
+
+def test_results_of_unknown_machines_stay_so() -> None:
+    line = 'results { device: "CUDA: 9.0" hlo: "f(a)" result { gemm { algorithm: 7 } } }'
+    measured = TuningResults.parse(entry("d", "i", "n: 1")).measured_on(H100, "0.12.0")
+    joined = merge([measured, TuningResults.parse(f"version: 3\n{line}\n")])
+    found = TuningResults.parse(str(joined))
+    assert {r.form: r.device_kind for r in found.results} == {"entries": H100, "results": None}
