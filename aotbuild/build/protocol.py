@@ -111,9 +111,8 @@ class Hello(Message):
 
     `blobs` is the folder for what it makes; `store` is the front of the store, if there is one.
     `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
-    its modules are to be reported. No byte of a package may
-    contain one of `secret_paths`. Each record's provenance begins with `provenance`. `config` holds
-    settings of jax.
+    its modules are to be reported. No byte of a package may contain one of `secret_paths`. Each
+    record's provenance begins with `provenance`. `config` holds settings of jax.
     """
 
     type: Literal["hello"] = "hello"

@@ -59,9 +59,9 @@ def run_units(
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
-    Behind the result of a unit are those of the units that `feedback:` added to it.
-    The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
-    possibly from several threads. `timeout` is in seconds for one job, by default that of
+    Behind the result of a unit are those of the units that `feedback:` added to it. Environments of
+    its toolchains must exist (`make_environments`). `listener` gets each event, possibly from
+    several threads. `timeout` is in seconds for one job, by default that of
     `job_timeout`; `golden_timeout` for calling its function where `golden` is `auto`. `executor`
     is what `--executor` says: `local` or a cluster; by default AOTBUILD_EXECUTOR, or processes of
     this machine. At most `jobs` attempts run at a time, by default as many as there are for a
@@ -183,9 +183,8 @@ class Schedule:
 class _Runner:
     """Runs the tasks of a schedule. Without `shrink`, no executable is rewritten.
 
-    `attempt` gives one job to one worker. `unsafe` are
-    functions whose golden inputs killed a worker once. `spent` has the seconds that each function's
-    golden outputs took so far.
+    `attempt` gives one job to one worker. `unsafe` are functions whose golden inputs once killed a
+    worker. `spent` has the seconds that each function's golden outputs took so far.
     """
 
     schedule: Schedule

@@ -105,7 +105,7 @@ def features_beyond(level: IsaLevel, data: bytes, *, exact: bool) -> tuple[str, 
 def code_sections(data: bytes) -> Iterator[bytes]:
     """Yield the code in every ELF object inside an executable (ELF64, little endian).
 
-    An array of the user's may begin like an object: what is none hides nothing that follows.
+    An array of the user's may begin like an object; it hides no object that follows.
     """
     start = 0
     while (start := data.find(_ELF64, start)) >= 0:
