@@ -47,7 +47,8 @@ def diff(output: Output, old: str, new: str, exit_code: bool) -> int | None:
 
 def _facts(place: str) -> PackageFacts:
     from aotbuild.report.facts import read_facts
-    from aotbuild.runtime.source import locate, read_blob
+    from aotbuild.runtime.api import locate
+    from aotbuild.runtime.checked_blobs import read_blob
 
     with closing(locate(place_of(place))) as source:
         facts = read_facts(source)

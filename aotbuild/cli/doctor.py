@@ -167,7 +167,7 @@ def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
 
 
 def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
-    from aotbuild.runtime.select import refusal_trace, remedy
+    from aotbuild.runtime.compatibility import refusal_trace, remedy
     from aotbuild.verify.diagnosis import SUMMARY
 
     rows = [

@@ -13,7 +13,7 @@ from aotbuild.errors import UnknownFunction
 
 if TYPE_CHECKING:
     from aotbuild.report.facts import FunctionFacts, PackageFacts
-    from aotbuild.runtime.source import Source
+    from aotbuild.runtime.checked_blobs import Source
 
 
 @command(
@@ -36,7 +36,7 @@ def inspect(output: Output, place: str, only: str | None, page: Path | None) -> 
     Reads the index alone, and imports neither the package nor jax.
     """
     from aotbuild.report.document import package_document
-    from aotbuild.runtime.source import locate
+    from aotbuild.runtime.api import locate
 
     with closing(locate(place_of(place))) as source:
         facts = _read_facts(source, only)

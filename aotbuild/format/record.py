@@ -51,7 +51,7 @@ PYTHON_CALL = CustomCall("host callback", "python")
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a host must have. This is data: `runtime.select` decides on nothing else.
+    """What a host must have. This is data: `runtime.compatibility` decides on nothing else.
 
     `features` are CPU features that the code uses beyond its `isa` level, by their /proc/cpuinfo
     names. `device_kinds` are the kinds of device, as jax names them, that it was made for, and

@@ -15,9 +15,9 @@ import aotbuild.errors
 from aotbuild.errors import CompilationForbidden, NoExecutable, listed
 from aotbuild.record import private
 from aotbuild.record.private import JitCall
+from aotbuild.runtime.compatibility import CHANGE_CALL
 from aotbuild.runtime.library import libraries
 from aotbuild.runtime.log import log
-from aotbuild.runtime.select import CHANGE_CALL
 
 # (the lines that say why, what to do)
 Advice: TypeAlias = tuple[tuple[str, ...], str]

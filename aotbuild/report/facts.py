@@ -26,7 +26,7 @@ from aotbuild.report.words import (
     statics_text,
     target_order,
 )
-from aotbuild.runtime.source import Source, open_index
+from aotbuild.runtime.checked_blobs import Source, open_index
 
 # Of a signature's key, where labels alone do not tell it from another.
 _KEY_DIGITS = 8
@@ -148,7 +148,7 @@ def read_facts(source: Source, only: str | None = None) -> PackageFacts:
         names = [only]
     functions = tuple(facts for name in names if (facts := _function(index, name)) is not None)
     return PackageFacts(
-        place=source.place,
+        place=source.path,
         header=index.header,
         digest=index.digest,
         index_size=len(source.read(INDEX_NAME)),

@@ -52,10 +52,10 @@ class Executable(Protocol):
     @property
     def record(self) -> Record: ...
 
-    def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
+    def run(self, leaves: Sequence[Any], staying: frozenset[int] = frozenset()) -> list[Any]:
         """Run it on leaves that fit, and return its flat outputs.
 
-        Those at the indices `kept` stay on the device, for backends that take the others from it.
+        Those at the indices `staying` stay on the device; some backends take the others from it.
         """
         ...
 
@@ -64,7 +64,7 @@ class Executable(Protocol):
         outputs: Sequence[Any],
         out_tree: Any,
         leaves: int,
-        kept_outputs: frozenset[int] = frozenset(),
+        staying: frozenset[int] = frozenset(),
     ) -> Any:
         """Return what the C++ dispatch needs to run it without Python, or None."""
         ...
@@ -90,18 +90,18 @@ class ExecutableLoader(Protocol):
         """Return the XLA executable of PJRT bytes, loaded onto devices in that order."""
         ...
 
-    def constant_places(
+    def constant_destinations(
         self, record: Record, loaded: Any, devices: tuple[Any, ...]
     ) -> Sequence[Hashable]:
-        """Return the place that each constant of a record has to be put into."""
+        """Return where each constant of a record has to be put, as `put` takes it."""
         ...
 
     def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
         """Return (shape, numpy dtype) of the array that an aval is stored as."""
         ...
 
-    def put(self, array: Any, aval: Aval, place: Any) -> Any:
-        """Return a numpy array as a constant of that aval, in its place."""
+    def put(self, array: Any, aval: Aval, destination: Any) -> Any:
+        """Return a numpy array as a constant of that aval, in its destination."""
         ...
 
     def executable(
@@ -222,15 +222,15 @@ class Backend(Leaves, Protocol):
         """Return the devices that a call may use, judged by its arguments."""
         ...
 
-    def place(self, call: Call, record: Record, devices: DeviceSet) -> Any:
+    def placement_of_call(self, call: Call, record: Record, devices: DeviceSet) -> Any:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
         ...
 
-    def place_alone(self, record: Record, devices: DeviceSet) -> Any:
+    def default_placement(self, record: Record, devices: DeviceSet) -> Any:
         """Return where a record runs for a call without committed arguments."""
         ...
 
-    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+    def put_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree whose arrays calls on these devices, or on any, take without a copy."""
         ...
 

@@ -28,7 +28,7 @@ from aotbuild.format.tree import (
     TreeRefused,
 )
 from aotbuild.format.values import NotEncodable, cut, encode, shown
-from aotbuild.runtime.select import CHANGE_CALL
+from aotbuild.runtime.compatibility import CHANGE_CALL
 
 if TYPE_CHECKING:
     from aotbuild.format.restore import MakeTreedef
@@ -293,7 +293,7 @@ def restore(tree: Tree, inputs: Any, trees: Trees, place: str, what: str = "an o
     # A late import: a cold start pays for it, and many functions return one array.
     from aotbuild.format.restore import Impossible, Maker, NotRestored
     from aotbuild.format.restore import restore as restore_tree
-    from aotbuild.runtime.imports import import_named
+    from aotbuild.runtime.named_objects import import_named
 
     maker = Maker(trees.make_treedef, import_named, trees.nodes)
     try:

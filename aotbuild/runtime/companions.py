@@ -7,7 +7,7 @@ such names, so a package that was not split pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,19 +23,17 @@ from aotbuild.format.layout import (
     companions_of,
     part_package,
 )
-from aotbuild.runtime.source import (
+from aotbuild.runtime.checked_blobs import (
     DirectorySource,
+    Mapper,
     Source,
     absolute,
-    index_place,
+    index_path,
     open_index,
 )
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-    from aotbuild.runtime.buffers import Mapper
-
 
 T = TypeVar("T")
 
@@ -48,15 +46,15 @@ class JoinedSource:
 
     def __init__(self, base: Source, *others: Source) -> None:
         self.parts = (base, *others)
-        self.place = base.place
+        self.path = base.path
 
-    def place_of(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Return the path of a file in the first source that has it, or in the base."""
         for source in self.parts:
             with suppress(FileNotFoundError):
                 source.read(name, 0)
-                return source.place_of(name)
-        return self.parts[0].place_of(name)
+                return source.path_of(name)
+        return self.parts[0].path_of(name)
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
@@ -91,41 +89,32 @@ class Companion:
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
 
-
-@dataclass(frozen=True)
-class Parts:
-    """A package with its installed companions: one source and one index for all of them."""
-
-    source: Source
-    index: Index
-    companions: tuple[Companion, ...] = ()
-
     @property
-    def absent(self) -> tuple[str, ...]:
-        """A line for errors about each companion that is not installed."""
-        return tuple(
-            f"executables for {companion.part}: not installed: pip install {companion.distribution}"
-            for companion in self.companions
-            if companion.source is None
-        )
+    def absence(self) -> str:
+        """A line for errors if it is not installed, else empty."""
+        remedy = f"not installed: pip install {self.distribution}"
+        return f"executables for {self.part}: {remedy}" if self.source is None else ""
 
 
-def open_parts(source: Source, index: Index, package: str | None) -> Parts:
-    """Open the companions of a base, given its source and index, if `package` names it.
+def find(source: Source, index: Index, package: str | None) -> tuple[Companion, ...]:
+    """Return the companions of a base, given its source and index, if `package` names it.
 
     Raises what `open_index` raises, and CompanionMismatch for a companion of another build.
     """
     try:
         expected = companions_of(index.header)
     except ValueError as err:
-        raise InvalidIndex(index_place(source), "the names of companions", str(err)) from err
-    if package is None or not expected:
-        return Parts(source, index)
-    companions = tuple(_open_all(index, package, expected))
+        raise InvalidIndex(index_path(source), "the names of companions", str(err)) from err
+    return tuple(_open_all(index, package, expected)) if package is not None else ()
+
+
+def join(source: Source, index: Index, companions: Sequence[Companion]) -> tuple[Source, Index]:
+    """Return one source and one index for a base and its installed companions."""
     sources = [found.source for found in companions if found.source is not None]
     indexes = [found.index for found in companions if found.index is not None]
-    joined = JoinedSource(source, *sources)
-    return Parts(joined, JoinedIndex.of(index, *indexes), companions)
+    if not sources:
+        return source, index
+    return JoinedSource(source, *sources), JoinedIndex.of(index, *indexes)
 
 
 def _open_all(base: Index, package: str, expected: dict[str, str]) -> Iterator[Companion]:

@@ -23,17 +23,17 @@ from aotbuild.runtime.binding import (
     restore_outputs,
     with_static_values,
 )
+from aotbuild.runtime.compatibility import CHANGE_CALL, Verdict, remedy, select
 from aotbuild.runtime.concurrency import refuse_if_forked
 from aotbuild.runtime.devices import DeviceSet, shortage
 from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import CHANGE_CALL, Verdict, remedy, select
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backend import Executable, Fallback, Placement
-    from aotbuild.runtime.numpy.placing import Kept
+    from aotbuild.runtime.call_errors import Refusals
+    from aotbuild.runtime.numpy.placing import StayingResults
     from aotbuild.runtime.padding import PadPlan
-    from aotbuild.runtime.refusals import Refusals
 
 _TRANSFORMED = (
     "%s: called inside a JAX transformation (jit, grad, vmap and the like): its source is traced "
@@ -56,13 +56,13 @@ class Dispatch:
         function: Function,
         source: Callable[..., Any] | None,
         devices: DeviceSet | None,
-        keep: Kept | None = None,
+        staying: StayingResults | None = None,
     ) -> None:
         self.package = package
         self.function = function
         self._source = source
         self._chosen = devices
-        self._keep = keep
+        self._staying = staying
         self._warned = False
         self.padded = None
         backend, name = package.backend, function.name
@@ -74,7 +74,7 @@ class Dispatch:
             self.plain = self._call_source
             return
         if function.wrap:
-            from aotbuild.runtime.wrapped import wrapped_call
+            from aotbuild.runtime.jax.wraps import wrapped_call
 
             self.plain = wrapped_call(
                 function,
@@ -119,9 +119,9 @@ class Dispatch:
         self.package.stats.count("misses")
         call = flatten(bound, self.package.backend)
         records = self.find(call)
-        record = self.select(call, self.verdicts(call, records))
+        record = self.best_record(call, self.verdicts(call, records))
         try:
-            placement = self.place(call, record)
+            placement = self.placement(call, record)
         except InvalidArgument as err:
             if self.package.fallback_policy == "none":
                 raise
@@ -141,10 +141,10 @@ class Dispatch:
             raise self._refusals.no_signature(call, self.host(call))
         if not call.compared:
             return records
-        from aotbuild.runtime.templates import differences  # few functions have `like:`
+        from aotbuild.runtime.named_objects import differences  # few functions have `like:`
 
         trees = self.package.backend.trees
-        lines = [differences(call, record, trees) for record in records]
+        lines = [differences(call.treedef, call.compared, record, trees) for record in records]
         equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
         if not equal:
             summary = "an argument's static data is not what was compiled"
@@ -156,15 +156,16 @@ class Dispatch:
         """Return the verdicts on records for the devices that a call may use, the best first."""
         return select(records, self.host(call))
 
-    def select(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
+    def best_record(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
         """Return the record of the best verdict; NoExecutable if all are refused."""
         if not verdicts[0].fits:
             raise self._refusals.all_refused(verdicts, self.host(call))
         return verdicts[0].record
 
-    def place(self, call: Call, record: Record) -> Placement:
+    def placement(self, call: Call, record: Record) -> Placement:
         """Return where an executable runs a call; InvalidArgument if an argument prevents it."""
-        placement: Placement = self.package.backend.place(call, record, self._devices(call))
+        backend, devices = self.package.backend, self._devices(call)
+        placement: Placement = backend.placement_of_call(call, record, devices)
         return placement
 
     def host(self, call: Call) -> Host:
@@ -176,7 +177,7 @@ class Dispatch:
 
     @cached_property
     def _refusals(self) -> Refusals:
-        from aotbuild.runtime.refusals import Refusals  # for errors only
+        from aotbuild.runtime.call_errors import Refusals  # for errors only
 
         return Refusals(self.package, self.function)
 
@@ -186,9 +187,9 @@ class Dispatch:
         """Run an executable; return its result, and what teaches the C++ cache to run it."""
         trees = self.package.backend.trees
         out_tree = restore_outputs(executable.record, call.treedef, trees)
-        kept = self._keep.leaves(out_tree, trees) if self._keep else frozenset[int]()
+        staying = self._staying.leaves(out_tree, trees) if self._staying else frozenset[int]()
         try:
-            outputs = executable.run(call.leaves, kept)
+            outputs = executable.run(call.leaves, staying)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             twice = self._refusals.donated_twice(err, executable.record, call)
             found = twice or shortage(executable.record, placement.devices[0], err)
@@ -196,14 +197,14 @@ class Dispatch:
                 raise
             raise found from err
         try:
-            data = executable.fastpath_data(outputs, out_tree, len(call.leaves), kept)
+            data = executable.fastpath_data(outputs, out_tree, len(call.leaves), staying)
             # The C++ cache keeps a treedef that it makes of this one.
             out_tree = with_static_values(out_tree, trees.make_treedef)
             return out_tree.unflatten(outputs), data, False
         except AotbuildError:
             raise
         except (Exception, SystemExit) as err:  # types of nodes run code of their own
-            from aotbuild.runtime.refusals import not_made  # for errors only
+            from aotbuild.runtime.call_errors import not_made  # for errors only
 
             raise not_made(executable.record, err) from err
 

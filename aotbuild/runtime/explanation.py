@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.runtime.binding import bind, dynamic_values, flatten
+from aotbuild.runtime.compatibility import Verdict, refusal_trace
 from aotbuild.runtime.concurrency import fork_refusal
-from aotbuild.runtime.select import Verdict, refusal_trace
-from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
     from aotbuild.runtime.dispatch import Dispatch
@@ -66,12 +65,14 @@ def explain(dispatch: Dispatch, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     try:
         bound = bind(function, tuple(args), kwargs)
         if function.wrap:
+            from aotbuild.runtime.jax.wraps import with_markers  # which imports jax
+
             bound, _ = with_markers(bound, backend)
         call = flatten(bound, backend)
         plan = dispatch.padded.plan_of(call) if dispatch.padded else None
         verdicts = dispatch.verdicts(call, dispatch.find(call, plan))
-        chosen = dispatch.select(call, verdicts)
-        dispatch.place(call, chosen)
+        chosen = dispatch.best_record(call, verdicts)
+        dispatch.placement(call, chosen)
     except AotbuildError as err:
         return Explanation(name, verdicts, None, err)
     if error := fork_refusal(chosen):

@@ -17,8 +17,8 @@ from aotbuild.runtime.package import Package
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
+    from aotbuild.runtime.checked_blobs import Source
     from aotbuild.runtime.explanation import Explanation
-    from aotbuild.runtime.source import Source
 
 
 class Library:
@@ -126,7 +126,7 @@ class Library:
             return f"<aotbuild.Library {self._package.asked}, not opened yet>"
         devices = self._devices.devices if self._devices else ()
         where = f" on {', '.join(map(str, devices))}" if devices else ""
-        return f"<aotbuild.Library {self._package.name} at {self._package.source.place}{where}>"
+        return f"<aotbuild.Library {self._package.name} at {self._package.source.path}{where}>"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.functions})
@@ -194,7 +194,7 @@ class Library:
         """
         backend = self._package.backend
         try:
-            return backend.place_tree(tree, self._devices)
+            return backend.put_tree(tree, self._devices)
         except AotbuildError:
             raise
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
@@ -267,27 +267,27 @@ class Kernel:
         source: Callable[..., Any] | None = None,
         devices: DeviceSet | None = None,
         owner: object = None,
-        keep: tuple[int | str, ...] | None = None,
+        staying: tuple[int | str, ...] | None = None,
     ) -> None:
         """Make the kernel of a function.
 
         `source` is the Python function that it falls back to; without one, the module that the
         index names is imported. `devices` are those that the caller chose with `Library.on`.
-        `owner` is the library, which lives as long as one of its kernels. `keep` names the results
-        that stay on the device.
+        `owner` is the library, which lives as long as one of its kernels. `staying` names the
+        results that stay on the device.
         """
         self.function = function
         self._owner = owner
         self._parts = (package, function, source, devices, owner)
-        # Kernels of the same function, by the results that they keep.
+        # Kernels of the same function, by the results that stay on the device.
         self._keeping: dict[tuple[int | str, ...], Kernel] = {}
         self.__module__, _, self.__qualname__ = function.call.partition(":")
-        kept = None
-        if keep is not None:
-            from aotbuild.runtime.numpy.placing import Kept
+        results = None
+        if staying is not None:
+            from aotbuild.runtime.numpy.placing import StayingResults
 
-            kept = Kept(function.name, keep)
-        self._dispatch = Dispatch(package, function, source, devices, kept)
+            results = StayingResults(function.name, staying)
+        self._dispatch = Dispatch(package, function, source, devices, results)
         self.__call__ = self._dispatch.plain
 
     def __reduce__(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""One opened package: its index, backend, counters and fallback policy, and what it has loaded.
+"""One opened package: its index, backend, counters and fallback policy, and its loader.
 
 All kernels of a library share it, and so do its views on chosen devices. The order of checks is the
 same for every backend: verdict, devices, digest, custom calls, host callbacks. Only then does
@@ -17,9 +17,9 @@ from aotbuild.errors import AotbuildError, NoExecutable, UnknownFunction
 from aotbuild.format.index import COMPANIONS, EDITABLE, Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
+from aotbuild.runtime.checked_blobs import Source, open_index, read_blob
 from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked
 from aotbuild.runtime.devices import find_problem, shortage
-from aotbuild.runtime.source import Source, open_index, read_blob
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
@@ -99,7 +99,7 @@ class Package:
     @property
     def name(self) -> str:
         """The name of the package, or its place if the index names none."""
-        return str(self.index.header.get("package", self.source.place))
+        return str(self.index.header.get("package", self.source.path))
 
     @property
     def backend(self) -> Backend:
@@ -150,10 +150,11 @@ class Package:
         index = open_index(self.source)
         if COMPANIONS not in index.header:
             return _Opened(self.source, index, ())
-        from aotbuild.runtime.companions import open_parts  # few packages were split
+        from aotbuild.runtime import companions  # few packages were split
 
-        parts = open_parts(self.source, index, self.asked)
-        return _Opened(parts.source, parts.index, parts.absent)
+        found = companions.find(self.source, index, self.asked)
+        joined = companions.join(self.source, index, found)
+        return _Opened(*joined, tuple(filter(None, (each.absence for each in found))))
 
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
@@ -215,14 +216,19 @@ class Loader:
         calls what is not registered; DamagedBlob if its bytes are not those that were built.
         """
         refuse_if_forked(record)
-        key = (record.function, record.signature.key(), record.blob.sha256, placement)
-        return self._executables.get(key, lambda: self._make(record, placement))
 
-    def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
+        def make() -> Executable:
+            loaded, constants = self._load_parts(record, placement.devices)
+            return self._backend.executable(record, loaded, constants, placement)
+
+        key = (record.function, record.signature.key(), record.blob.sha256, placement)
+        return self._executables.get(key, make)
+
+    def preload(self, record: Record, devices: tuple[Any, ...]) -> bool:
         """Load the bytes and constants of a record onto devices; return whether that was new."""
         refuse_if_forked(record)
         is_new = _key(record, devices) not in self._loaded
-        self._load(record, devices)
+        self._load_parts(record, devices)
         return is_new
 
     def clear(self) -> None:
@@ -230,33 +236,26 @@ class Loader:
         for cache in (self._loaded, self._constants, self._executables):
             cache.clear()
 
-    def _make(self, record: Record, placement: Placement) -> Executable:
-        loaded, constants = self._load(record, placement.devices)
-        return self._backend.executable(record, loaded, constants, placement)
-
-    def _load(self, record: Record, devices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def _load_parts(self, record: Record, devices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Return the XLA executable of a record and its constants, which are read meanwhile."""
-        needed = record.calling.constants
+        key, needed = _key(record, devices), record.calling.constants
         load = lambda: self._read_and_load(record, devices)  # noqa: E731
-        key = _key(record, devices)
         if not needed:
             return self._loaded.get(key, load), ()
-        constants = self._constants.get("constants", self._make_constants)
+        from aotbuild.runtime.constants import Constants  # many records have none
+
+        make = lambda: Constants(self._source, self._backend.physical, self._backend.put)  # noqa: E731
+        constants = self._constants.get("constants", make)
         with constants.read_ahead(needed):
             loaded = self._loaded.get(key, load)
-            places = self._backend.constant_places(record, loaded, devices)
+            destinations = self._backend.constant_destinations(record, loaded, devices)
             try:
-                return loaded, constants.put(needed, places)
+                return loaded, constants.put(needed, destinations)
             except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
                 found = shortage(record, devices[0], err)
                 if found is None:
                     raise
                 raise found from err
-
-    def _make_constants(self) -> Constants:
-        from aotbuild.runtime.constants import Blobs, Constants  # many records have none
-
-        return Constants(Blobs(self._source), self._backend.physical, self._backend.put)
 
     def _read_and_load(self, record: Record, devices: tuple[Any, ...]) -> Any:
         problem = find_problem(record.requires, devices)

@@ -17,7 +17,7 @@ from aotbuild.format.index import Index
 from aotbuild.format.padding import Padding, resized, volume
 from aotbuild.format.signature import Function, Signature
 from aotbuild.runtime.binding import Bound, Call, flatten, leaf_paths
-from aotbuild.runtime.buffers import aligned
+from aotbuild.runtime.checked_blobs import aligned
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import Backend

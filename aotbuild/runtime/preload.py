@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
+from aotbuild.runtime.compatibility import Verdict, by_signature, refusal_trace
 from aotbuild.runtime.package import Package
-from aotbuild.runtime.select import Verdict, by_signature, refusal_trace
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
@@ -43,9 +43,9 @@ def preload(
         failures, is_new = [], False
         with settings():
             for record in group:
-                placement = backend.place_alone(record, devices)
+                placement = backend.default_placement(record, devices)
                 try:
-                    is_new |= loader.load_bytes(record, placement.devices)
+                    is_new |= loader.preload(record, placement.devices)
                 except AotbuildError as err:
                     failures.append(err)
         return is_new, failures

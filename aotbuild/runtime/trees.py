@@ -1,4 +1,4 @@
-"""The part of a backend that takes arguments apart. Types only, as in `runtime.backend`."""
+"""The part of a backend that takes arguments apart: its types, imported for errors only."""
 
 from __future__ import annotations
 
@@ -44,3 +44,11 @@ class Leaves(Protocol):
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
         ...
+
+
+def byte_order_remedy(value: object) -> str | None:
+    """Return what to do about an array whose bytes are in another order than this machine's."""
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "isnative", True) or getattr(dtype, "kind", "") not in "iufc":
+        return None
+    return 'Convert it to the byte order of this machine: x.astype(x.dtype.newbyteorder("=")).'

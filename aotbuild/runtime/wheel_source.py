@@ -15,7 +15,7 @@ from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.buffers import Mapper
+    from aotbuild.runtime.checked_blobs import Mapper
 
 # A ZipFile counts its open members without a lock, and closes itself if the count is wrong.
 _COUNTING = threading.RLock()
@@ -42,17 +42,17 @@ class WheelSource:
             self._file.close()
             raise InvalidIndex(str(path), f"an index of at most {MOST_INDEX:,} bytes", f"{size:,}")
         self.wheel = path
-        self.place = f"{path}/{self._folder.rstrip('/')}"
+        self.path = f"{path}/{self._folder.rstrip('/')}"
 
     def stay(self) -> None:
         """Name the same wheel after `os.chdir`; the file itself is open."""
         with suppress(OSError):  # there may be no current folder any more
             self.wheel = self.wheel.absolute()
-        self.place = f"{self.wheel}/{self._folder.rstrip('/')}"
+        self.path = f"{self.wheel}/{self._folder.rstrip('/')}"
 
-    def place_of(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Return the path of a file in the wheel."""
-        return f"{self.place}/{name}"
+        return f"{self.path}/{name}"
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
@@ -70,7 +70,7 @@ class WheelSource:
 
     def _check_open(self) -> None:
         if self._file.fp is None:
-            msg = f"{self.place}: the library was closed, and with it the wheel; load it again"
+            msg = f"{self.path}: the library was closed, and with it the wheel; load it again"
             raise AotbuildError(msg)
 
 

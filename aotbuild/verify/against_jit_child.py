@@ -29,14 +29,14 @@ from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import TreeRefused
 from aotbuild.format.values import decode
-from aotbuild.runtime.api import load
+from aotbuild.runtime.api import load, locate
 from aotbuild.runtime.binding import restore
+from aotbuild.runtime.checked_blobs import Source, open_index
 from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxTrees
 from aotbuild.runtime.jax.placement import default_devices, leaf_shardings
-from aotbuild.runtime.source import Source, locate, open_index
+from aotbuild.runtime.named_objects import import_named
 from aotbuild.verify.child import begin, find
 from aotbuild.verify.golden_outputs import Wanted, compare, golden_leaves
 from aotbuild.verify.load_with_jax import as_numpy

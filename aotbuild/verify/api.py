@@ -9,7 +9,7 @@ from pathlib import Path
 from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
-from aotbuild.runtime.source import locate
+from aotbuild.runtime.api import locate
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.children import Children
@@ -103,10 +103,10 @@ def examine(place: str | Path) -> Examined:
     if str(place).endswith(".whl"):
         return _examine_wheel(Path(place))
     source = locate(place)
-    folder = Path(source.place)
+    folder = Path(source.path)
     contents = check_contents(source, files_of_folder(folder))
     required = requirements.check_installed(folder, contents.records, contents.header)
-    return Examined((*contents.outcomes, required), contents, source.place)
+    return Examined((*contents.outcomes, required), contents, source.path)
 
 
 def _examine_wheel(wheel: Path) -> Examined:
@@ -128,7 +128,7 @@ def _examine_wheel(wheel: Path) -> Examined:
         contents = check_contents(source, files_of_wheel(wheel))
     finally:
         source.close()
-    package = _check_package(wheel, source.place, contents)
+    package = _check_package(wheel, source.path, contents)
     needed = requirements.check_requirements(
         wheel.name, required(wheel), contents.records, contents.header
     )

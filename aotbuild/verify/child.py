@@ -27,8 +27,9 @@ from typing import Any
 from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_digest
-from aotbuild.runtime.select import judge
-from aotbuild.runtime.source import Source, locate, open_index
+from aotbuild.runtime.api import locate
+from aotbuild.runtime.checked_blobs import Source, open_index
+from aotbuild.runtime.compatibility import judge
 from aotbuild.verify.outcome import NOT_LOADED, Loaded, Result, Status
 
 _MAX_WRITTEN = 256 << 20
@@ -138,7 +139,7 @@ def find(source: Source, job: dict[str, Any]) -> Record:
     for record in open_index(source).records(job["function"]):
         if record_digest(record) == job["record"]:
             return record
-    msg = f"{source.place}: changed while it was being verified"
+    msg = f"{source.path}: changed while it was being verified"
     raise AotbuildError(msg)
 
 

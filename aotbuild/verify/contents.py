@@ -13,7 +13,7 @@ from aotbuild.format.archives import RegularZip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import companions_of
 from aotbuild.format.record import Blob, Record
-from aotbuild.runtime.source import Source, index_place, read_blob, read_index
+from aotbuild.runtime.checked_blobs import Source, index_path, read_blob, read_index
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
 T = TypeVar("T")
@@ -49,17 +49,17 @@ def check_contents(source: Source, names: Iterable[str]) -> Contents:
     """Check everything below an `_aot` folder; `names` are all its files, relative to it."""
     try:
         data = read_index(source)
-        index = Index.open(data, index_place(source))
+        index = Index.open(data, index_path(source))
     except (AotbuildError, OSError, ValueError) as err:
-        rest = [not_checked(check, source.place, "the index failed") for check in CHECKS[1:]]
-        return Contents((concluded("index", source.place, [str(err)]), *rest))
+        rest = [not_checked(check, source.path, "the index failed") for check in CHECKS[1:]]
+        return Contents((concluded("index", source.path, [str(err)]), *rest))
     problems: list[str] = []
     records = _read_all(index, problems)
     blobs = {b.path: b for r in records for b in r.blobs()}
     outcomes = (
         concluded("index", index.place, problems),
-        concluded("blobs", source.place, _blob_problems(partial(read_blob, source), blobs)),
-        concluded("files", source.place, _strays(names, blobs)),
+        concluded("blobs", source.path, _blob_problems(partial(read_blob, source), blobs)),
+        concluded("files", source.path, _strays(names, blobs)),
     )
     return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
 

@@ -15,9 +15,11 @@ from aotbuild.format.index import Index
 from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
-from aotbuild.runtime.companions import Companion, open_parts
-from aotbuild.runtime.select import Verdict, by_signature
-from aotbuild.runtime.source import locate, open_index, package_name
+from aotbuild.runtime import companions
+from aotbuild.runtime.api import locate, package_name
+from aotbuild.runtime.checked_blobs import open_index
+from aotbuild.runtime.companions import Companion
+from aotbuild.runtime.compatibility import Verdict, by_signature
 from aotbuild.verify.stale import Staleness, staleness
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
@@ -173,14 +175,16 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """
     source = locate(place)
     try:
-        parts = open_parts(source, open_index(source), package_name(place))
-        signatures = tuple(_signatures(parts.index, host))
+        base = open_index(source)
+        found = companions.find(source, base, package_name(place))
+        _, index = companions.join(source, base, found)
+        signatures = tuple(_signatures(index, host))
     finally:
         source.close()
-    header = parts.index.header
+    header = index.header
     package, fallback = header.get("package"), header.get("fallback")
-    stale = _staleness(source.place, header)
-    return Diagnosis(package, fallback, signatures, parts.companions, stale)
+    stale = _staleness(source.path, header)
+    return Diagnosis(package, fallback, signatures, found, stale)
 
 
 def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:

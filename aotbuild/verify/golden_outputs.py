@@ -31,9 +31,9 @@ from aotbuild.format.record import Constant, Record
 from aotbuild.format.tensors import Tensor, read_tensors
 from aotbuild.format.tree import LEAF, Tree, children_of
 from aotbuild.format.values import shown
-from aotbuild.runtime.constants import Blobs, read_constant
+from aotbuild.runtime.checked_blobs import Mapper, Source, read_blob
+from aotbuild.runtime.constants import read_constant
 from aotbuild.runtime.package import UNREGISTERED
-from aotbuild.runtime.source import Source, read_blob
 from aotbuild.verify.outcome import Callee, Result, Status
 
 VERDICT = "the executable computes something else than the function did when it was built"
@@ -246,7 +246,7 @@ def golden_leaves(
     for index, aval in enumerate(record.signature.leaves):
         if index in given:
             constant = Constant(aval, given[index])
-            yield read_constant(Blobs(source, maps=False), constant, *physical(aval))
+            yield read_constant(source, Mapper(maps=False), constant, *physical(aval))
         else:
             yield seeded(index, aval)
 

@@ -11,14 +11,14 @@ from jax import export
 
 from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, known_names
+from aotbuild.runtime.checked_blobs import Source, read_blob
+from aotbuild.runtime.compatibility import Verdict, portable_reasons
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees, probe
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.package import Loader
-from aotbuild.runtime.select import Verdict, portable_reasons
-from aotbuild.runtime.source import Source, read_blob
 from aotbuild.verify.outcome import Callee, Loaded, Status
 
 

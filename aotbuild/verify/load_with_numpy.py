@@ -10,6 +10,8 @@ import numpy as np
 from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host
+from aotbuild.runtime.checked_blobs import Source
+from aotbuild.runtime.compatibility import Verdict
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.numpy import private
@@ -24,8 +26,6 @@ from aotbuild.runtime.numpy.backend import (
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement, dtype_of
 from aotbuild.runtime.numpy.trees import NumpyTrees
 from aotbuild.runtime.package import Loader
-from aotbuild.runtime.select import Verdict
-from aotbuild.runtime.source import Source
 from aotbuild.verify.outcome import Callee, Loaded, Status
 
 _NO_PORTABLE = "jax is not installed here, which reads and compiles portable forms"

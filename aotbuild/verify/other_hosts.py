@@ -7,7 +7,7 @@ from importlib import metadata
 
 from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, checks, machine
-from aotbuild.runtime.select import check_jaxlib, check_platform
+from aotbuild.runtime.compatibility import check_jaxlib, check_platform
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Status
 
 

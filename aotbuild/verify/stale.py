@@ -14,7 +14,7 @@ from typing import Any
 
 from aotbuild.format.layout import home_of
 from aotbuild.format.sources import HERE, SourceDigests, read_sources
-from aotbuild.runtime.source import package_folders
+from aotbuild.runtime.api import package_folders
 
 _SITES = ("site-packages", "dist-packages")
 _SHOWN = 3

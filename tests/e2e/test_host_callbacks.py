@@ -16,7 +16,7 @@ from support.projects import build, make_importable, write_project
 import aotbuild
 from aotbuild.errors import BuildError, NoExecutable
 from aotbuild.format.record import PYTHON_CALL
-from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
 pytestmark = pytest.mark.process
 

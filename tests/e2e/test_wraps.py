@@ -242,7 +242,7 @@ def test_fallbacks_write_back_too(root: Path) -> None:
 import dataclasses
 from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.source import locate
+from aotbuild.runtime.api import locate
 def old_cpu(devices):
     return dataclasses.replace(probe(devices), features=frozenset())
 lib = Library(locate("proj"), host=old_cpu)

@@ -126,7 +126,7 @@ from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.manifest.schema import json_schema
-from aotbuild.runtime.select import select
+from aotbuild.runtime.compatibility import select
 from aotbuild.toolchains.toolchain import probe
 
 manifest = load_manifest("aot.yaml")

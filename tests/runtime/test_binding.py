@@ -12,9 +12,9 @@ from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.format.signature import Function, Static
 from aotbuild.runtime import binding
 from aotbuild.runtime.binding import Bound, Call, bind, rebind
+from aotbuild.runtime.checked_blobs import DirectorySource
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.jax.backend import JaxBackend
-from aotbuild.runtime.source import DirectorySource
 
 # def f(a, k, b, unused=None, *, c, d, mode="fast")
 FUNCTION = Function(

@@ -22,9 +22,9 @@ print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] == "a
 """
 # What is imported only if it is needed: by another call, another package, or an error.
 LATE = {
-    *("companions", "constants", "custom_calls", "explanation", "mismatch", "padding", "preload"),
-    *("refusals", "templates", "tree_differences", "wheel_source", "wrapped"),
-    *("jax.callbacks", "jax.fallback", "numpy.placing"),
+    *("call_errors", "companions", "constants", "custom_calls", "explanation", "named_objects"),
+    *("padding", "preload", "tree_differences", "wheel_source"),
+    *("jax.callbacks", "jax.fallback", "jax.wraps", "numpy.placing"),
 }
 
 

@@ -22,8 +22,9 @@ from aotbuild.errors import (
     InvalidIndex,
     NoExecutable,
 )
-from aotbuild.runtime.companions import open_parts
-from aotbuild.runtime.source import locate, open_index
+from aotbuild.runtime import companions
+from aotbuild.runtime.api import locate
+from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
@@ -246,6 +247,8 @@ def test_found_in_another_folder_of_the_path(
     assert str(other) in sys.path
     install(other, parts, ["cpu"])
     source = locate("demo")
-    opened = open_parts(source, open_index(source), "demo")
-    assert [(c.part, c.version) for c in opened.companions if c.version] == [("cpu", "1.0")]
-    assert opened.index.row_count == len(list(opened.index.functions())) + 2
+    index = open_index(source)
+    found = companions.find(source, index, "demo")
+    assert [(c.part, c.version) for c in found if c.version] == [("cpu", "1.0")]
+    _, joined = companions.join(source, index, found)
+    assert joined.row_count == len(list(index.functions())) + 2

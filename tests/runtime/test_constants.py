@@ -23,14 +23,13 @@ from aotbuild.errors import DamagedBlob
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.record import Blob, Constant
-from aotbuild.runtime import buffers
-from aotbuild.runtime.buffers import Mapper
+from aotbuild.runtime import checked_blobs
+from aotbuild.runtime.checked_blobs import DirectorySource, Mapper, Source
 from aotbuild.runtime.companions import JoinedSource
 from aotbuild.runtime.concurrency import Stats
-from aotbuild.runtime.constants import Blobs, Constants, read_constant
+from aotbuild.runtime.constants import Constants, read_constant
 from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.worker.blobs import serialize
 
@@ -80,7 +79,7 @@ class CountingSource:
     """A source that remembers what it was asked for."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self.place = source, source.place
+        self._source, self.path = source, source.path
         self.asked: list[str] = []
 
     def read(self, name: str, limit: int = -1) -> bytes:
@@ -113,7 +112,7 @@ class TestReading:
     def test_dtypes_and_shapes(self, tmp_path: Path, make: Callable[..., Any], array: Any) -> None:
         constant, data = constant_of(np.asarray(array))
         source = make(tmp_path, constant, data)
-        found = read_constant(Blobs(source), constant, array.shape, array.dtype)
+        found = read_constant(source, Mapper(), constant, array.shape, array.dtype)
         np.testing.assert_array_equal(found, array)
         assert (found.dtype, found.shape) == (array.dtype, array.shape)
         assert address(found) % 64 == 0
@@ -126,7 +125,7 @@ class TestReading:
         data = save({"constant": LARGE}, {"made": "by someone else, not aligned"})
         constant, _ = constant_of(LARGE, data)
         source = make(tmp_path, constant, data)
-        found = read_constant(Blobs(source), constant, LARGE.shape, LARGE.dtype)
+        found = read_constant(source, Mapper(), constant, LARGE.shape, LARGE.dtype)
         np.testing.assert_array_equal(found, LARGE)
         assert address(found) % 64 == 0
 
@@ -142,23 +141,24 @@ class TestReading:
         if change == "gone":
             path.unlink()
         with pytest.raises(DamagedBlob):
-            read_constant(Blobs(source), constant, array.shape, array.dtype)
+            read_constant(source, Mapper(), constant, array.shape, array.dtype)
 
     @pytest.mark.parametrize("data", [b"", b"\xff" * 200, serialize({"other": X})])
     def test_a_blob_that_is_no_such_tensor(self, tmp_path: Path, data: bytes) -> None:
         constant, _ = constant_of(X, data)
         source = in_folder(tmp_path, constant, data)
         with pytest.raises(DamagedBlob, match="expected one tensor 'constant' of f32"):
-            read_constant(Blobs(source), constant, X.shape, X.dtype)
+            read_constant(source, Mapper(), constant, X.shape, X.dtype)
 
 
 @on_linux
 class TestMapping:
     def read(self, tmp_path: Path, *, maps: bool = True, mode: int = 0o644) -> tuple[Any, Constant]:
         constant, data = constant_of(LARGE)
-        blobs = Blobs(in_folder(tmp_path, constant, data), maps=maps)
+        source = in_folder(tmp_path, constant, data)
         (tmp_path / constant.blob.path).chmod(mode)
-        return read_constant(blobs, constant, LARGE.shape, LARGE.dtype), constant
+        mapper = Mapper(maps=maps)
+        return read_constant(source, mapper, constant, LARGE.shape, LARGE.dtype), constant
 
     def test_a_file_is_mapped(self, tmp_path: Path) -> None:
         found, constant = self.read(tmp_path)
@@ -174,8 +174,8 @@ class TestMapping:
 
     def test_not_if_it_is_small(self, tmp_path: Path) -> None:
         constant, data = constant_of(X)
-        blobs = Blobs(in_folder(tmp_path, constant, data))
-        found = read_constant(blobs, constant, X.shape, X.dtype)
+        source = in_folder(tmp_path, constant, data)
+        found = read_constant(source, Mapper(), constant, X.shape, X.dtype)
         assert not is_mapped(found, constant.blob)
 
     def test_a_replaced_file_changes_nothing(self, tmp_path: Path) -> None:
@@ -189,18 +189,18 @@ class TestMapping:
     def test_few_descriptors_stay_open(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(buffers, "_MOST_DESCRIPTORS", 3)
+        monkeypatch.setattr(checked_blobs, "_MOST_DESCRIPTORS", 3)
         before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
         pairs = [constant_of(LARGE + number) for number in range(6)]
         for constant, data in pairs:
             source = in_folder(tmp_path, constant, data)
-        blobs = Blobs(source)
-        kept = [read_constant(blobs, item, LARGE.shape, LARGE.dtype) for item, _ in pairs]
+        mapper = Mapper()
+        kept = [read_constant(source, mapper, item, LARGE.shape, LARGE.dtype) for item, _ in pairs]
         assert len(os.listdir("/proc/self/fd")) - before <= 3  # noqa: PTH208
         assert all(np.array_equal(array, LARGE + number) for number, array in enumerate(kept))
 
 
-def put_by(source: Source, constants: list[Constant], **options: Any) -> tuple[Any, list[Any]]:
+def put_by(source: Source, constants: list[Constant]) -> tuple[Any, list[Any]]:
     """Return constants as jax arrays, and the numpy arrays that were given for them."""
     loader, given = JaxExecutableLoader(JaxTrees(), Stats().count), []
 
@@ -208,7 +208,7 @@ def put_by(source: Source, constants: list[Constant], **options: Any) -> tuple[A
         given.append(array)
         return loader.put(array, aval, place)
 
-    made = Constants(Blobs(source), loader.physical, put, **options)
+    made = Constants(source, loader.physical, put)
     with made.read_ahead(constants):
         placed = made.put(constants, [SingleDeviceSharding(jax.devices()[0])] * len(constants))
     return placed, given
@@ -308,7 +308,7 @@ class TestCalls:
         (first, one), (second, two) = sources
         joined = JoinedSource(one, two)
         for constant, value in ((first, 0), (second, 1)):
-            found = read_constant(Blobs(joined), constant, (4,), np.dtype("f4"))
+            found = read_constant(joined, Mapper(), constant, (4,), np.dtype("f4"))
             assert found.tolist() == [value] * 4
         assert one.asked == [first.blob.path, second.blob.path]
         assert two.asked == [second.blob.path]

@@ -26,7 +26,7 @@ from aotbuild.errors import (
 )
 from aotbuild.format.index import write_index
 from aotbuild.format.signature import Function
-from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
 X = np.ones((2, 4), "float32")
 OTHER = np.ones((3, 4), "float32")

@@ -14,8 +14,8 @@ from support.records import HEADER, make_function, make_record
 from aotbuild.errors import DamagedBlob, InvalidIndex
 from aotbuild.format.index import Index, write_index
 from aotbuild.format.record import Record
-from aotbuild.runtime import source as index_file
-from aotbuild.runtime.source import DirectorySource, open_index, read_index
+from aotbuild.runtime import checked_blobs as index_file
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index, read_index
 
 RECORDS = [make_record(batch=batch) for batch in range(1, 41)]
 DATA = write_index(HEADER, [make_function()], RECORDS)

@@ -25,9 +25,9 @@ from aotbuild.errors import (
 from aotbuild.format.index import write_index
 from aotbuild.format.signature import LIBRARY_NAMES
 from aotbuild.format.target import Target
+from aotbuild.runtime.api import locate
 from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.source import locate
 
 X = np.ones(4, "float32")
 SIZES = (2, 4)

@@ -13,7 +13,8 @@ import pytest
 import aotbuild
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.format.index import write_index
-from aotbuild.runtime.source import locate, open_index
+from aotbuild.runtime.api import locate
+from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.verify.contents import files_of_wheel
 
@@ -51,7 +52,7 @@ class TestPaths:
         monkeypatch.chdir(tmp_path / "other")
         assert open_index(source).header["package"] == "p"
         # Links stay in it.
-        assert source.place.startswith(f"{tmp_path}/{given}")
+        assert source.path.startswith(f"{tmp_path}/{given}")
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         with pytest.raises(PackageNotFound, match="no package, _aot folder or wheel"):
@@ -65,7 +66,7 @@ class TestPaths:
 class TestWheels:
     def test_its_one_folder(self, tmp_path: Path) -> None:
         source = locate(write_wheel(tmp_path / "p.whl", "p/__init__.py", "p/_aot/index"))
-        assert source.place == f"{tmp_path / 'p.whl'}/p/_aot"
+        assert source.path == f"{tmp_path / 'p.whl'}/p/_aot"
         assert open_index(source).header["package"] == "p"
         source.close()
         with pytest.raises(AotbuildError, match="the library was closed, and with it the wheel"):
@@ -85,7 +86,7 @@ class TestWheels:
     def test_files_of_similar_names(self, tmp_path: Path, folder: str) -> None:
         others = (f"{folder}data_aot/index", "x_aot/index", "_aot.py/index", "x/index/_aot")
         source = locate(write_wheel(tmp_path / "p.whl", *others, f"{folder}_aot/index"))
-        assert source.place == f"{tmp_path / 'p.whl'}/{folder}_aot"
+        assert source.path == f"{tmp_path / 'p.whl'}/{folder}_aot"
         assert files_of_wheel(tmp_path / "p.whl") == ["index"]
 
     def test_without_artifacts(self, tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ class TestPackages:
         monkeypatch.setattr(sys, "path", ["", *sys.path])
         source = locate("locate_here", stays=True)
         monkeypatch.chdir(tmp_path)
-        assert source.place == str(folder)
+        assert source.path == str(folder)
         assert open_index(source).header["package"] == "p"
 
     @pytest.fixture(autouse=True)

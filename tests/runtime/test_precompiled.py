@@ -140,7 +140,7 @@ class TestLibraries:
     def test_a_kernel_or_a_view_keeps_it(self, tmp_path: Path) -> None:
         def names() -> list[str]:
             gc.collect()
-            return [library._package.source.place for library in libraries()]
+            return [library._package.source.path for library in libraries()]
 
         place = str(tmp_path / "decorated/_aot")
         kernel: Any = aotbuild.load(tmp_path / "decorated").f

@@ -8,8 +8,8 @@ from typing import Any
 from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu.checks import LEVELS
+from aotbuild.runtime.api import locate
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.source import locate
 from support.error_cases import Place, X, collector, raised, scored
 from support.hosts import with_facts
 from support.packages import write

@@ -18,7 +18,7 @@ from aotbuild.platforms.base import Host
 from aotbuild.report import facts as report
 from aotbuild.report import text
 from aotbuild.report.document import package_document
-from aotbuild.runtime.select import select
+from aotbuild.runtime.compatibility import select
 from support.records import HEADER, make_function, make_record
 
 HOST = Host("cpu", 1, ("cpu",), 1, "x86_64", frozenset(), "0.10.2", x64=False)

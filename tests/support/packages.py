@@ -28,7 +28,7 @@ from aotbuild.format.tree import Describer
 from aotbuild.format.values import encode
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.checks import best_level
-from aotbuild.runtime import buffers
+from aotbuild.runtime import checked_blobs
 from aotbuild.runtime.jax.private import aval_of
 from aotbuild.worker.blobs import TENSOR_NAME, serialize
 from aotbuild.worker.private import serialize_executable
@@ -242,7 +242,7 @@ def with_out_tree(built: Built, tree: Any) -> Built:
 
 def aligned(array: Any) -> Any:
     """Return a copy of a numpy array that XLA takes without copying it."""
-    copy = buffers.aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    copy = checked_blobs.aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 

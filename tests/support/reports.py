@@ -12,7 +12,7 @@ from aotbuild.format.record import Blob, Calling, Constant, CustomCall, Record, 
 from aotbuild.format.signature import Function, Signature, Static
 from aotbuild.format.target import Target
 from aotbuild.report.facts import PackageFacts, read_facts
-from aotbuild.runtime.source import DirectorySource
+from aotbuild.runtime.checked_blobs import DirectorySource
 
 HEADER = {
     "aotbuild": "0.1.0",

@@ -32,7 +32,7 @@ from aotbuild.errors import NoExecutable, WheelRefused
 from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.record import Golden, Record
 from aotbuild.format.tensors import write_tensors
-from aotbuild.runtime.source import open_index
+from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.merge import merge_wheels

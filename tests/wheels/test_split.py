@@ -23,7 +23,7 @@ from support.wheel_files import contents, everywhere, for_target, put_wheel, tex
 from aotbuild.errors import WheelRefused
 from aotbuild.format.record import Golden
 from aotbuild.format.record_json import record_to_json
-from aotbuild.runtime.source import open_index
+from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.toolchains.uv import uv_program
 from aotbuild.verify.api import Options, verify

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.projects import build, failed_units, in_each, write_project
 
-from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
 pytestmark = pytest.mark.process
 

@@ -14,7 +14,7 @@ from support.forks import forked
 from support.projects import build, in_each, write_project
 
 from aotbuild.format.record_json import record_to_json
-from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
 pytestmark = pytest.mark.process
 

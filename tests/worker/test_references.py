@@ -13,7 +13,7 @@ from support.processes import fresh
 from support.projects import build, failed_units, in_each, write_project
 
 from aotbuild.format.record import Template
-from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
 pytestmark = pytest.mark.process
 
@@ -196,8 +196,8 @@ lib.sized(m.State(x, m.Rule("3 slow")))
 pair = lambda text: {{"b": {{"state": m.State(x[:2], m.Rule(text))}}, "a": x[:2]}}
 lib.both(pair("2 fast"), mode="fast")
 def gone():
-    from aotbuild.runtime import templates
-    templates._TREES.clear()
+    from aotbuild.runtime import named_objects
+    named_objects._TREES.clear()
     del m.TEMPLATE
     return str(lib.explain("step", done).error).splitlines()
 print(json.dumps({{

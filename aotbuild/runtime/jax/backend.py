@@ -14,6 +14,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call, leaf_paths
+from aotbuild.runtime.checked_blobs import Source
 from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked, watch_forks
 from aotbuild.runtime.devices import DeviceSet, host_of
 from aotbuild.runtime.jax import placement, private
@@ -24,7 +25,6 @@ from aotbuild.runtime.jax.placement import (
     leaf_shardings,
     output_shardings,
 )
-from aotbuild.runtime.source import Source
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import CallWrap, OpenPackage
@@ -56,29 +56,29 @@ class JaxBackend:
         self.default_devices = placement.default_devices
         self.devices_on = placement.devices_on
         self.devices_of_call = placement.devices_of_call
-        self.place_alone = placement.place_alone
+        self.default_placement = placement.default_placement
 
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
-        from aotbuild.runtime.buffers import of_byte_order
+        from aotbuild.runtime.trees import byte_order_remedy
 
-        return of_byte_order(value) or (
+        return byte_order_remedy(value) or (
             "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."
         )
 
-    def place(self, call: Call, record: Record, devices: DeviceSet) -> Placement:
+    def placement_of_call(self, call: Call, record: Record, devices: DeviceSet) -> Placement:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
         paths = lambda: leaf_paths(call.bound, self.trees)  # noqa: E731 - for errors only
-        return placement.place(call, record, devices, paths)
+        return placement.placement_of_call(call, record, devices, paths)
 
     def dispatch(self, *args: Any) -> Callable[..., Any]:
         """Return the C++ dispatch of a function; the arguments are those of `make_dispatch`."""
         return private.make_dispatch(*args)
 
-    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+    def put_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree on a device; committed to it if the caller chose one."""
         refuse_if_forked("place()")
-        return placement.place_tree(tree, devices)
+        return placement.put_tree(tree, devices)
 
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function. Imported late: few functions have one."""
@@ -173,7 +173,7 @@ class JaxPaddedArrays:
 
 
 class JaxExecutableLoader:
-    """See `runtime.backend.ExecutableLoader`. Places are shardings here."""
+    """See `runtime.backend.ExecutableLoader`. Destinations are shardings here."""
 
     def __init__(self, trees: Trees, count: Callable[[str], None]) -> None:
         """Make a loader; `count` is called with the name of a counter."""
@@ -189,7 +189,7 @@ class JaxExecutableLoader:
 
         return bind(record, self._trees, self._count)
 
-    def constant_places(
+    def constant_destinations(
         self, record: Record, loaded: Any, devices: tuple[Any, ...]
     ) -> Sequence[Any]:
         """Return the sharding of each constant of a record."""

@@ -18,8 +18,8 @@ from aotbuild.format.record import HostCallback, Record
 from aotbuild.format.target import HOST
 from aotbuild.format.values import decode
 from aotbuild.runtime.binding import restore
-from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.jax import private
+from aotbuild.runtime.named_objects import import_named
 
 if TYPE_CHECKING:
     from aotbuild.runtime.trees import Trees

@@ -28,15 +28,14 @@ from aotbuild.runtime.binding import (
     restore_outputs,
     with_static_values,
 )
+from aotbuild.runtime.checked_blobs import Source, read_blob
+from aotbuild.runtime.compatibility import portable_reasons
 from aotbuild.runtime.concurrency import SingleFlight, Stats
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.jax.placement import leaf_shardings
+from aotbuild.runtime.jax.wraps import with_markers
 from aotbuild.runtime.log import log
-from aotbuild.runtime.select import portable_reasons
-from aotbuild.runtime.source import Source, read_blob
-from aotbuild.runtime.templates import differences
-from aotbuild.runtime.wrapped import with_markers
+from aotbuild.runtime.named_objects import differences, import_named
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
@@ -206,7 +205,7 @@ class Portable:
         placed: tuple[Any, ...] = ()
         options: dict[str, Any] = {}
         if record.calling.mesh:
-            placed = self._backend.place(call, record, devices).devices
+            placed = self._backend.placement_of_call(call, record, devices).devices
             options["in_shardings"] = leaf_shardings(record, placed)
         key = (record.blob.sha256, placed)
         run = self._jitted.get(key, lambda: self._jit(record, options))
@@ -256,7 +255,11 @@ class Portable:
         else:
             is_same = record.signature.key() == call.signature.key()
             reason = None if is_same else "another signature"
-        return reason or "; ".join(differences(call, record, self._backend.trees)) or None
+        return (
+            reason
+            or "; ".join(differences(call.treedef, call.compared, record, self._backend.trees))
+            or None
+        )
 
     def _refuse_symbolic(self, call: Call, record: Record, leaves: list[str]) -> str | None:
         found, expected = call.signature, record.signature

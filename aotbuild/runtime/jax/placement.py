@@ -128,7 +128,7 @@ def settings() -> Callable[[], AbstractContextManager[None]]:
     return entered
 
 
-def place_tree(tree: Any, devices: DeviceSet | None) -> Any:
+def put_tree(tree: Any, devices: DeviceSet | None) -> Any:
     """Return a tree on a device; AotbuildError if the caller chose several."""
     if devices is None or len(devices.devices) == 1:
         make_clients()
@@ -168,7 +168,7 @@ class _Leaf:
         return InvalidArgument(name, self.path, expected, found, remedy)
 
 
-def place(
+def placement_of_call(
     call: Call, record: Record, devices: DeviceSet, paths: Callable[[], Sequence[str]]
 ) -> Placement:
     """Return where a call of a record runs; InvalidArgument if an argument cannot be used there.
@@ -197,7 +197,7 @@ def place(
     return Placement(chosen, bool(committed) or bool(record.calling.mesh) or devices.named)
 
 
-def place_alone(record: Record, devices: DeviceSet) -> Placement:
+def default_placement(record: Record, devices: DeviceSet) -> Placement:
     """Return where a call of a record without committed arguments runs."""
     chosen = devices_for(record.requires, devices)
     return Placement(chosen, bool(record.calling.mesh) or devices.named)

@@ -226,7 +226,9 @@ def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
 
 def is_used_in_place(array: Any, dtype: Any) -> bool:
     """Return whether XLA:CPU uses a numpy array where it is."""
-    from aotbuild.runtime.buffers import is_aligned  # calls with small arrays alone do not ask
+    from aotbuild.runtime.checked_blobs import (
+        is_aligned,  # calls with small arrays alone do not ask
+    )
 
     is_as_asked = array.dtype == dtype and array.flags.c_contiguous
     return bool(is_as_asked and (is_aligned(array) or not array.size))

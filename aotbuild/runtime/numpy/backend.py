@@ -64,9 +64,9 @@ class NumpyBackend:
 
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
-        from aotbuild.runtime.buffers import of_byte_order
+        from aotbuild.runtime.trees import byte_order_remedy
 
-        if words := of_byte_order(value):
+        if words := byte_order_remedy(value):
             return words
         convert = "Convert it with numpy.asarray, or declare the parameter static in the manifest."
         if str(type(value).__module__).partition(".")[0] in ("builtins", "numpy", "jax", "jaxlib"):
@@ -108,22 +108,22 @@ class NumpyBackend:
         device = first_device(call.leaves)
         return self.default_devices() if device is None else devices_like(device)
 
-    def place(self, call: Call, record: Record, devices: DeviceSet) -> NumpyPlacement:
+    def placement_of_call(self, call: Call, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a call of a record runs; InvalidArgument for an array that is elsewhere."""
         placement = NumpyPlacement(devices_for(record.requires, devices))
         check_devices(call, placement.devices[0], lambda: leaf_paths(call.bound, self.trees))
         return placement
 
-    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+    def put_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree whose arrays calls take without a copy."""
-        from aotbuild.runtime.numpy.placing import Place, placed  # no cold call needs it
+        from aotbuild.runtime.numpy.placing import placed  # no cold call needs it
 
         # Not before an array needs it: a process that has devices cannot fork.
         device = lambda: (devices or self.default_devices()).first  # noqa: E731
         platform = devices.platform if devices else default_platform()
-        return placed(tree, self.trees, Place(platform, device), self.aval_of, self.remedy)
+        return placed(tree, self, platform, device)
 
-    def place_alone(self, record: Record, devices: DeviceSet) -> NumpyPlacement:
+    def default_placement(self, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a record runs."""
         return NumpyPlacement(devices_for(record.requires, devices))
 

@@ -29,7 +29,7 @@ class NumpyPlacement:
 
 
 class NumpyExecutableLoader:
-    """See `runtime.backend.ExecutableLoader`. Places are devices here."""
+    """See `runtime.backend.ExecutableLoader`. Destinations are devices here."""
 
     def __init__(self, trees: NumpyTrees) -> None:
         self._trees = trees
@@ -46,7 +46,9 @@ class NumpyExecutableLoader:
         """Return the XLA executable of PJRT bytes, loaded onto one device."""
         return private.deserialize(data, devices[0])
 
-    def constant_places(self, record: Record, _: Any, devices: tuple[Any, ...]) -> Sequence[Any]:
+    def constant_destinations(
+        self, record: Record, _: Any, devices: tuple[Any, ...]
+    ) -> Sequence[Any]:
         """Return the device of each constant of a record."""
         return [devices[0]] * len(record.calling.constants)
 
@@ -54,9 +56,9 @@ class NumpyExecutableLoader:
         """Return (shape, numpy dtype) of the array that an aval is stored as."""
         return aval.shape, dtype_of(aval)
 
-    def put(self, array: Any, _: Aval, place: Any) -> Any:
+    def put(self, array: Any, _: Aval, destination: Any) -> Any:
         """Return a numpy array as a constant on a device, without a copy if aligned to 64 bytes."""
-        return private.put(array, place)
+        return private.put(array, destination)
 
     def executable(
         self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: NumpyPlacement
@@ -81,14 +83,14 @@ class NumpyExecutable:
         self._outputs = [(aval.shape, dtype_of(aval)) for aval in outputs]
         self._dispatches: dict[frozenset[int], Any] = {}
 
-    def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
-        """Run it on leaves that fit; the outputs at the indices `kept` stay on the device."""
+    def run(self, leaves: Sequence[Any], staying: frozenset[int] = frozenset()) -> list[Any]:
+        """Run it on leaves that fit; the outputs at the indices `staying` stay on the device."""
         pairs = zip(leaves, self._dtypes, strict=True)
         arrays = [
             buffer_of(leaf) if isinstance(leaf, DeviceArray) else np.asarray(leaf, dtype)
             for leaf, dtype in pairs
         ]
-        dispatch = self._dispatches.get(kept) or self._make_dispatch(kept)
+        dispatch = self._dispatches.get(staying) or self._make_dispatch(staying)
         for _ in range(_ATTEMPTS):
             outputs: Any = dispatch(*arrays)
             if outputs is not _NOT_RUN:
@@ -101,7 +103,7 @@ class NumpyExecutable:
         _: Sequence[Any],
         out_tree: Any,
         leaves: int,
-        kept_outputs: frozenset[int] = frozenset(),
+        staying: frozenset[int] = frozenset(),
     ) -> Any:
         """Return what the C++ dispatch needs to run it without Python."""
         calling, trees = self.record.calling, self._trees
@@ -110,14 +112,14 @@ class NumpyExecutable:
             self._loaded,
             self._device,
             self._outputs,
-            trees.with_arrays(out_tree, calling.outputs, self._device, kept_outputs),
+            trees.with_arrays(out_tree, calling.outputs, self._device, staying),
             self._constants,
             [index in kept for index in range(len(self._constants) + leaves)],
         )
 
-    def _make_dispatch(self, kept: frozenset[int]) -> Any:
+    def _make_dispatch(self, staying: frozenset[int]) -> Any:
         _, out_tree = self._trees.flatten([0] * len(self._outputs))
-        data = self.fastpath_data((), out_tree, len(self._dtypes), kept)
+        data = self.fastpath_data((), out_tree, len(self._dtypes), staying)
 
         def miss(*_: Any) -> tuple[Any, Any, bool]:
             return _NOT_RUN, data, False
@@ -125,7 +127,7 @@ class NumpyExecutable:
         name, registry = self.record.calling.name, self._trees.registry
         source = lambda *_: _NOT_RUN  # noqa: E731 - for jax.disable_jit
         dispatch = private.make_dispatch(name, source, miss, [], [], registry)
-        self._dispatches[kept] = dispatch
+        self._dispatches[staying] = dispatch
         return dispatch
 
     def _check(self, outputs: Sequence[Any]) -> None:

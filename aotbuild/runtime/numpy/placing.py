@@ -11,7 +11,7 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval, NotAnArray
 from aotbuild.format.target import HOST
-from aotbuild.runtime.buffers import aligned
+from aotbuild.runtime.checked_blobs import aligned
 from aotbuild.runtime.numpy.arrays import (
     DeviceArray,
     device_of,
@@ -19,38 +19,29 @@ from aotbuild.runtime.numpy.arrays import (
     is_used_in_place,
     put,
 )
-from aotbuild.runtime.numpy.trees import NumpyTrees
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.trees import Trees
+    from aotbuild.runtime.trees import Leaves, Trees
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a tree goes: a platform, and its device, which is made when it is asked for."""
+def placed(tree: Any, backend: Leaves, platform: str, device: Callable[[], Any]) -> Any:
+    """Return a tree whose arrays calls on a platform take without a copy.
 
-    platform: str
-    device: Callable[[], Any]
-
-
-def placed(
-    tree: Any, trees: NumpyTrees, place: Place, aval_of: Callable[[Any], Aval], remedy: Any
-) -> Any:
-    """Return a tree whose arrays calls in a place take without a copy.
-
-    On a host they are numpy arrays; those that are so already are in it as they are. AotbuildError
-    for a leaf that no call takes.
+    `device` makes the device when an array needs it. On a host they are numpy arrays; those that
+    are so already are in it as they are. AotbuildError for a leaf that no call takes.
     """
-    leaves, treedef = trees.flatten(tree)
+    leaves, treedef = backend.trees.flatten(tree)
     made = []
     for index, given in enumerate(leaves):
         leaf = _in_native_order(given)
         try:
-            made.append(_placed(leaf, aval_of(leaf), place))
+            made.append(_placed(leaf, backend.aval_of(leaf), platform, device))
         except NotAnArray as err:
-            path = "".join(map(str, trees.paths(tree)[index])) or "the tree"
+            path = "".join(map(str, backend.trees.paths(tree)[index])) or "the tree"
             expected = "an array, a number or a bool"
-            msg = f"place(…): {path}\n  expected {expected}\n  found    {err}\n{remedy(leaf)}"
+            msg = (
+                f"place(…): {path}\n  expected {expected}\n  found    {err}\n{backend.remedy(leaf)}"
+            )
             raise AotbuildError(msg) from err
     return treedef.unflatten(made)
 
@@ -61,16 +52,16 @@ def _in_native_order(leaf: Any) -> Any:
     return leaf
 
 
-def _placed(leaf: Any, aval: Aval, place: Place) -> Any:
+def _placed(leaf: Any, aval: Aval, platform: str, device: Callable[[], Any]) -> Any:
     if isinstance(leaf, DeviceArray):
-        device = place.device()
-        return leaf if device_of(leaf) == device else put(np.asarray(leaf), device)
+        here = device()
+        return leaf if device_of(leaf) == here else put(np.asarray(leaf), here)
     if not isinstance(leaf, np.ndarray):
         return leaf
     dtype = np.dtype(aval.dtype)
-    if place.platform == HOST and not is_packed(dtype):
+    if platform == HOST and not is_packed(dtype):
         return _as_called(leaf, dtype)
-    return put(np.asarray(leaf, dtype), place.device())
+    return put(np.asarray(leaf, dtype), device())
 
 
 def _as_called(array: Any, dtype: Any) -> Any:
@@ -86,8 +77,8 @@ def _as_called(array: Any, dtype: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The results that a kernel keeps: keys, fields or indices of the result, all of them if none.
+class StayingResults:
+    """Results that stay on the device: keys, fields or indices of the result, all if none.
 
     `function` is the name of the function, for errors.
     """
@@ -96,7 +87,7 @@ class Kept:
     names: tuple[int | str, ...]
 
     def leaves(self, out_tree: Any, trees: Trees) -> frozenset[int]:
-        """Return the indices of the leaves that are kept; AotbuildError for an unknown name."""
+        """Return the indices of the leaves that stay; AotbuildError for an unknown name."""
         count = out_tree.num_leaves
         if not self.names:
             return frozenset(range(count))

@@ -74,15 +74,15 @@ class NumpyTrees:
         return private.make_treedef(self.registry, node_data, children)
 
     def with_arrays(
-        self, treedef: Any, avals: Sequence[Aval], device: Any, kept: Collection[int] = ()
+        self, treedef: Any, avals: Sequence[Aval], device: Any, staying: Collection[int] = ()
     ) -> Any:
         """Return a treedef that turns jaxlib's arrays into numpy arrays as it unflattens.
 
-        Those at the indices `kept` become arrays that stay on the device.
+        Those at the indices `staying` become arrays that stay on the device.
         """
         where = where_of(device)
         nodes = [
-            (DeviceArray, ()) if index in kept else _node_of(aval, where)
+            (DeviceArray, ()) if index in staying else _node_of(aval, where)
             for index, aval in enumerate(avals)
         ]
         return self._wrap(treedef, iter(nodes))

@@ -79,7 +79,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.platforms.base import client_part
 from aotbuild.runtime import custom_calls
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.select import judge
+from aotbuild.runtime.compatibility import judge
 
 arrays, folder = sys.argv[1:]
 if arrays == "jax":

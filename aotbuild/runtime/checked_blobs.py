@@ -1,27 +1,29 @@
-"""Sources: finding the `_aot` folder of a package, and reading the index and blobs in it.
+"""The index and blobs of a package: read from a folder, and checked by digest.
 
-The package is not imported. A blob is checked against the size and SHA-256 in its record before
-anything else sees it.
+A blob is checked against the size and SHA-256 in its record before anything else sees it. Blobs
+that become constants are aligned, so that XLA:CPU takes them without a copy, and mapped where that
+is safe: processes that map the same file share its memory. But a mapping is the file itself, so a
+later write to the file changes what is read here (docs/explanation/architecture.md, "Threats");
+`may_be_mapped` is the rule that follows from it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
-from aotbuild.errors import AotbuildError, DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.errors import DamagedBlob, InvalidIndex
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.files import open_regular
-from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Bytes, Index
+from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Bytes, Index
 from aotbuild.format.record import Blob
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.buffers import Mapper
-    from aotbuild.runtime.wheel_source import WheelSource
+    import mmap
 
 B = TypeVar("B", bytes, memoryview)
 
@@ -31,22 +33,28 @@ _LFS_REMEDY = (
     "The file is a placeholder of Git LFS. Run `git lfs pull` where the package comes from, or "
     "install its wheel."
 )
-_MEMORY = (
+_MORE_MEMORY = (
     "Give the process more memory; or reinstall the wheel, if it was smaller when it was built."
 )
-# Characters of a name of a file; `pathlib` raises OSError for more.
-_LONGEST = 255
 # An index up to this size (some hundreds of executables) is read into memory at once.
 _SMALL = 1 << 20
+# Below this a copy costs no more than a mapping. Above it a mapping saves memory, and 10 ms of 68
+# for 40 MB (the part `constants` of `benchmarks/preload.py`).
+SMALLEST_MAPPED = 64 * 1024
+_ALIGNMENT = 64  # as in format.tensors, which few processes need
+# Before Python 3.13 a mapping keeps a descriptor open, and the limit is often 1,024 per process.
+_KEEPS_DESCRIPTOR = sys.version_info < (3, 13)
+_MOST_DESCRIPTORS = 256
+_IS_POSIX = os.name == "posix"
 
 
 class Source(Protocol):
-    """The files of one `_aot` folder. `place` names it in errors."""
+    """The files of one `_aot` folder. `path` names it in errors."""
 
     @property
-    def place(self) -> str: ...
+    def path(self) -> str: ...
 
-    def place_of(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Return where a file is, for errors."""
         ...
 
@@ -65,30 +73,30 @@ class DirectorySource:
     """An `_aot` folder on disk."""
 
     def __init__(self, root: Path) -> None:
-        self.place = str(root)
+        self.path = str(root)
 
-    def place_of(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Return the path of a file."""
-        return f"{self.place}/{name}"
+        return f"{self.path}/{name}"
 
     def stay(self) -> None:
         """Mean the same folder after `os.chdir`."""
-        self.place = str(absolute(Path(self.place)))
+        self.path = str(absolute(Path(self.path)))
 
     def index(self) -> Bytes:
         """Return the bytes of the index; OSError or InvalidIndex if it cannot be read."""
-        place = index_place(self)
-        with open_regular(place) as file:
-            return file_bytes(file, place)
+        path = index_path(self)
+        with open_regular(path) as file:
+            return file_bytes(file, path)
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
-        with open_regular(f"{self.place}/{name}") as file:
+        with open_regular(f"{self.path}/{name}") as file:
             return file.read(_within(file, limit))
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
         """Return a file of `size` bytes, mapped or copied to an aligned buffer."""
-        with open_regular(f"{self.place}/{name}", buffering=0) as file:
+        with open_regular(f"{self.path}/{name}", buffering=0) as file:
             return mapper.view(file, _within(file, size))
 
     def close(self) -> None:
@@ -100,10 +108,10 @@ def _within(file: IO[bytes], size: int) -> int:
     return size if size < 0 else min(size, os.fstat(file.fileno()).st_size + 1)
 
 
-def refuse_pointer(data: Bytes | memoryview, place: str, expected: str) -> None:
+def refuse_pointer(data: Bytes | memoryview, path: str, expected: str) -> None:
     """Raise DamagedBlob if a file is a pointer of Git LFS instead of the file itself."""
     if data[: len(_LFS_POINTER)] == _LFS_POINTER:
-        raise DamagedBlob(place, expected, "a Git LFS pointer", _LFS_REMEDY)
+        raise DamagedBlob(path, expected, "a Git LFS pointer", _LFS_REMEDY)
 
 
 def reason_of(err: OSError) -> str:
@@ -129,12 +137,12 @@ def absolute(path: Path) -> Path:
 
 def open_index(source: Source) -> Index:
     """Open the index of a source; InvalidIndex or UnsupportedFormat if it is not one."""
-    return Index.open(_index_bytes(source), index_place(source))
+    return Index.open(_index_bytes(source), index_path(source))
 
 
-def index_place(source: Source) -> str:
+def index_path(source: Source) -> str:
     """Return what names the index of a source in errors."""
-    return f"{source.place}/{INDEX_NAME}"
+    return f"{source.path}/{INDEX_NAME}"
 
 
 def read_index(source: Source) -> bytes:
@@ -144,40 +152,40 @@ def read_index(source: Source) -> bytes:
 
 def _index_bytes(source: Source) -> Bytes:
     """Return the bytes of an index; of a large file on disk, slices are read on demand."""
-    place = index_place(source)
+    path = index_path(source)
     try:
         data: Bytes = (
             source.index() if isinstance(source, DirectorySource) else source.read(INDEX_NAME)
         )
     except OSError as err:
-        raise InvalidIndex(place, "a readable file", reason_of(err)) from err
-    refuse_pointer(data, place, "an index")
+        raise InvalidIndex(path, "a readable file", reason_of(err)) from err
+    refuse_pointer(data, path, "an index")
     return data
 
 
-def file_bytes(file: IO[bytes], place: str) -> Bytes:
+def file_bytes(file: IO[bytes], path: str) -> Bytes:
     """Return the bytes of an open index: all of a small one, an `IndexFile` of a large one."""
     size = os.fstat(file.fileno()).st_size
     if size > MOST_INDEX:
-        raise InvalidIndex(place, f"at most {MOST_INDEX:,} bytes", f"{size:,}")
+        raise InvalidIndex(path, f"at most {MOST_INDEX:,} bytes", f"{size:,}")
     if size <= _SMALL or not hasattr(os, "pread"):
         return file.read()
-    return IndexFile(file, place)
+    return IndexFile(file, path)
 
 
 class IndexFile:
-    """The bytes of an open file, as slices. `place` names it in errors.
+    """The bytes of an open file, as slices. `path` names it in errors.
 
     The file stays open as long as this object lives, so a package that is replaced meanwhile is
     read as it was, and forked processes share it. It is read and not mapped: access to a mapped
     file that was truncated kills the process. Slices may raise InvalidIndex.
     """
 
-    def __init__(self, file: IO[bytes], place: str) -> None:
+    def __init__(self, file: IO[bytes], path: str) -> None:
         """Duplicate the descriptor of `file`, which may be closed afterwards."""
         self._descriptor = os.dup(file.fileno())
         self._size = os.fstat(self._descriptor).st_size
-        self._place = place
+        self._path = path
 
     def __len__(self) -> int:
         return self._size
@@ -193,7 +201,7 @@ class IndexFile:
                     break
                 data = data + more if data else more
         except OSError as err:
-            raise InvalidIndex(self._place, "a readable file", err.strerror or str(err)) from err
+            raise InvalidIndex(self._path, "a readable file", err.strerror or str(err)) from err
         return data
 
     def __del__(self) -> None:
@@ -218,99 +226,88 @@ def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
     try:
         data = read()
     except OSError as err:
-        raise DamagedBlob(source.place_of(blob.path), expected, reason_of(err)) from err
+        raise DamagedBlob(source.path_of(blob.path), expected, reason_of(err)) from err
     except MemoryError as err:
         found = "a file that does not fit into the memory of this process"
-        raise DamagedBlob(source.place_of(blob.path), expected, found, _MEMORY) from err
+        raise DamagedBlob(source.path_of(blob.path), expected, found, _MORE_MEMORY) from err
     found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
     if len(data) == blob.size:
         digest = sha256_hex(data)
         if digest == blob.sha256:
             return data
         found = f"{len(data)} bytes with SHA-256 {digest}"
-    place = source.place_of(blob.path)
-    refuse_pointer(data, place, expected)
-    raise DamagedBlob(place, expected, found)
+    path = source.path_of(blob.path)
+    refuse_pointer(data, path, expected)
+    raise DamagedBlob(path, expected, found)
 
 
-# --- finding a package --------------------------------------------------------------------------
+# --- memory -------------------------------------------------------------------------------------
 
 
-def locate(
-    package: str | os.PathLike[str], *, stays: bool = False
-) -> DirectorySource | WheelSource:
-    """Return the source of a package name, an `_aot` folder (or its parent) or a wheel.
+class Mapper:
+    """Reads files into memory, mapped where that is safe and worth it."""
 
-    With `stays`, the source is read after `os.chdir`, too: its place is absolute.
+    def __init__(self, *, maps: bool = True) -> None:
+        self._left = _MOST_DESCRIPTORS if maps and _IS_POSIX else 0
 
-    Raises PackageNotFound, or NoArtifacts if there is no `_aot` folder in it.
-    """
-    name = package_name(package)
-    source = _at_path(Path(package)) if name is None else _of_package(name)
-    if stays:
-        source.stay()
-    return source
+    def view(self, file: IO[bytes], size: int) -> memoryview:
+        """Return a file of `size` bytes, aligned to 64; one byte more if the file is longer."""
+        return (self._map(file, size) if self._left else None) or copied(file, size)
 
-
-def package_name(package: str | os.PathLike[str]) -> str | None:
-    """Return `package` if it is the name of a package, None if it is a path."""
-    if not isinstance(package, (str, os.PathLike)):
-        msg = (
-            f"load(package)\n  expected the name of a package, or a path\n  found    {package!r}\n"
-            "Pass a text, or a pathlib.Path."
-        )
-        raise AotbuildError(msg)
-    is_path = isinstance(package, os.PathLike) or _looks_like_path(package)
-    return None if is_path else str(package)
+    def _map(self, file: IO[bytes], size: int) -> memoryview | None:
+        mapping = mapped(file, size) if size >= SMALLEST_MAPPED else None
+        if mapping is not None and _KEEPS_DESCRIPTOR:
+            self._left -= 1
+        return mapping
 
 
-def _looks_like_path(text: str) -> bool:
-    separators = {os.sep, os.altsep or os.sep, "/"}
-    return text.endswith(".whl") or text.startswith(".") or any(sep in text for sep in separators)
-
-
-def _at_path(path: Path) -> DirectorySource | WheelSource:
-    if path.suffix == ".whl":
-        from aotbuild.runtime.wheel_source import WheelSource
-
-        return WheelSource(path)
-    if not os.path.isdir(path):  # noqa: PTH112 - `is_dir` raises OSError for names that are too long
-        raise PackageNotFound(str(path), [str(path)])
-    for folder in (path, path / FOLDER_NAME):
-        if (folder / INDEX_NAME).is_file():
-            return DirectorySource(folder)
-    raise NoArtifacts(str(path), [str(path), str(path / FOLDER_NAME)])
-
-
-def _of_package(package: str) -> DirectorySource:
-    parts = package.split(".")
-    if not all(part.isidentifier() and len(part) <= _LONGEST for part in parts):
-        raise PackageNotFound(package, [])
-    locations = package_folders(parts)
-    below_path = [Path(entry or ".").joinpath(*parts) for entry in sys.path]
-    searched = list(dict.fromkeys(folder / FOLDER_NAME for folder in (*locations, *below_path)))
-    for folder in searched:
-        if (folder / INDEX_NAME).is_file():
-            return DirectorySource(folder)
-    if not locations:
-        archive = next(filter(os.path.isfile, sys.path), "")
-        hint = f" Nothing is loaded from within {archive}: give the path of a wheel instead."
-        places = [str(folder.parent) for folder in searched]
-        raise PackageNotFound(package, places, hint if archive else "")
-    exists = [str(folder) for folder in searched if folder.parent.is_dir()]
-    raise NoArtifacts(package, exists)
-
-
-def package_folders(parts: list[str]) -> list[Path]:
-    """Return the folders of a package; `find_spec` finds only the top level without importing."""
-    folders = [folder.joinpath(*parts[1:]) for folder in _top_level_folders(parts[0])]
-    return [folder for folder in folders if folder.exists()]
-
-
-def _top_level_folders(name: str) -> Iterator[Path]:
+def mapped(file: IO[bytes], size: int) -> memoryview | None:
+    """Return a file of `size` bytes, mapped; None if it must not or cannot be."""
     try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError):
-        return
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        yield Path(location)
+        descriptor = file.fileno()
+        if not _IS_POSIX or not may_be_mapped(os.fstat(descriptor), size):
+            return None
+        return memoryview(_map(descriptor, size))
+    except (OSError, ValueError):
+        # A member of a wheel has no descriptor, some file systems cannot map files, and the file
+        # may have become shorter.
+        return None
+
+
+def may_be_mapped(facts: os.stat_result, size: int) -> bool:
+    """Return whether a file is regular, of `size` bytes, and not writable by everybody."""
+    is_file, others_write = stat.S_ISREG(facts.st_mode), facts.st_mode & stat.S_IWOTH
+    return is_file and facts.st_size == size and not others_write
+
+
+def _map(descriptor: int, size: int) -> mmap.mmap:
+    import mmap
+
+    options: dict[str, Any] = {"flags": mmap.MAP_PRIVATE, "prot": mmap.PROT_READ}
+    if not _KEEPS_DESCRIPTOR:
+        options["trackfd"] = False
+    return mmap.mmap(descriptor, size, **options)
+
+
+def copied(file: IO[bytes], size: int) -> memoryview:
+    """Return at most `size + 1` bytes of a file, aligned to 64."""
+    buffer = memoryview(aligned(size + 1))
+    count = 0
+    # A member of a wheel may return fewer bytes than asked for.
+    while count <= size and (more := file.readinto(buffer[count:])):  # type: ignore[attr-defined]
+        count += more
+    return buffer[:count]
+
+
+def aligned(size: int) -> Any:
+    """Return an uninitialized uint8 array, aligned to 64 bytes."""
+    import numpy as np
+
+    space = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -space.__array_interface__["data"][0] % _ALIGNMENT
+    return space[start : start + size]
+
+
+def is_aligned(array: Any) -> bool:
+    """Return whether an array is aligned to 64 bytes."""
+    return bool(array.__array_interface__["data"][0] % _ALIGNMENT == 0)

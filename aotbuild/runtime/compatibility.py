@@ -1,4 +1,4 @@
-"""Selecting: which records fit a host, and why the others do not. Pure: no jax, no environment.
+"""Compatibility: which records fit a host, and why the others do not. No jax, no environment.
 
 A check is a small function that returns a reason against a record, or None. Those of every platform
 are at the end of this file; each platform adds its own in `platforms/<name>/checks.py`.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aotbuild.format.record import PROVIDED, Record
-from aotbuild.platforms.base import Check, Host, checks, host_part
+from aotbuild.platforms.base import Check, Host, checks
 
 _JAXLIB = "jaxlib: "
 
@@ -220,15 +220,8 @@ def check_arrays(record: Record, host: Host) -> str | None:
     return f"arrays: a typed PRNG key {needs}, or jax.random.key_data" if is_keyed else None
 
 
-def check_foreign(record: Record, host: Host) -> str | None:
-    """Refuse a requirement that only another platform has; no build writes one."""
-    stated = (("topology", record.requires.topology), *record.requires.lowest_versions)
-    known = host_part(host.platform).fact_names
-    foreign = [(name, value) for name, value in stated if value is not None and name not in known]
-    return next((f"{name}: expected {value}, found none" for name, value in foreign), None)
-
-
 def check_jaxlib(record: Record, host: Host) -> str | None:
+    """Refuse another jaxlib than the one that compiled: XLA would crash, or worse, run it."""
     needed = record.requires.jaxlib
     if needed is None or needed == host.jaxlib:
         return None
@@ -262,15 +255,5 @@ def check_custom_calls(record: Record, host: Host) -> str | None:
 _CHECKS: tuple[Check, ...] = (check_portable, check_platform)
 # Asked only about records for this platform; they mean nothing for others.
 _DEVICES: tuple[Check, ...] = (check_arrays, check_devices, check_processes)
-_SOFTWARE: tuple[Check, ...] = (
-    check_foreign,
-    check_jaxlib,
-    check_x64,
-    check_custom_calls,
-)
-_PORTABLE: tuple[Check, ...] = (
-    check_platform,
-    check_processes,
-    check_devices,
-    check_x64,
-)
+_SOFTWARE: tuple[Check, ...] = (check_jaxlib, check_x64, check_custom_calls)
+_PORTABLE: tuple[Check, ...] = (check_platform, check_processes, check_devices, check_x64)

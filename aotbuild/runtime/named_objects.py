@@ -1,61 +1,76 @@
-"""Trees that the manifest names, imported or made by a call where a first call needs them.
+"""What a package names as `module:attr`: objects to import, and trees to compare with.
 
-The static data of arguments is compared with theirs (`like:`, `format.references`). Nothing is
-traced.
+The first are sources, types of results and callbacks. The static data of arguments is compared
+with that of the trees (`like:`, `format.references`). Nothing is traced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.record import Record, Template
-from aotbuild.format.references import NotThere, difference
-from aotbuild.format.tree import is_below
-from aotbuild.format.values import decode
-from aotbuild.runtime.binding import Call
-from aotbuild.runtime.imports import import_named, outside_traces
+from aotbuild.format.tree import Referenced, is_below
+from aotbuild.format.values import decode, import_object
 
 if TYPE_CHECKING:
     from aotbuild.runtime.trees import Trees
 
-_LONGEST = 500
 # By how a record names them: each function is called once.
 _TREES: dict[tuple[bool, bytes], Any] = {}
 
 
-def differences(call: Call, record: Record, trees: Trees) -> list[str]:
+def import_named(name: str) -> Any:
+    """Return the object `module:qualname`; raises whatever importing its module raises."""
+    with outside_traces():
+        return import_object(name)
+
+
+def outside_traces() -> AbstractContextManager[None]:
+    """Return a context for running code of the user's that is run once for the whole process.
+
+    The first call may be inside a JAX transformation of the caller. Arrays that the code makes must
+    not become tracers of that transformation, which globals would keep.
+    """
+    # Without jax there is no transformation; it may also be half imported in another thread.
+    context: Any = getattr(sys.modules.get("jax"), "ensure_compile_time_eval", nullcontext)
+    made: AbstractContextManager[None] = context()
+    return made
+
+
+def differences(
+    treedef: Any, compared: Iterable[Referenced], record: Record, trees: Trees
+) -> list[str]:
     """Return a line for each item of a call's static data that differs from that of a template.
 
     The record has the call's signature. AotbuildError if a template has other nodes than the build
     found there.
     """
-    return [*_differences(call, record, trees)]
+    from aotbuild.format.references import NotThere, difference  # few functions have `like:`
 
-
-def _differences(call: Call, record: Record, trees: Trees) -> Iterator[str]:
-    for place, path, index, like in call.compared:
+    lines = []
+    for place, path, index, like in compared:
         template = next(t for t in record.calling.templates if is_below(path, t.root))
         try:
-            treedef, at = _tree(template, trees), path[len(template.root) :]
-            reason = difference(call.treedef, path, index, treedef, at)
+            other, at = _tree(template, trees), path[len(template.root) :]
+            reason = difference(treedef, path, index, other, at)
         except NotThere as err:
             raise _other_tree(template, str(err)) from err
         except Exception as err:  # the user's function may raise anything
             raise _other_tree(template, f"{type(err).__name__}: {err}") from err
         if reason:
-            yield f"{place}: compared with that of {like}: {reason}"
-
-
-def _key(named: Template, trees: Trees) -> tuple[bool, bytes]:
-    return trees.nodes is None, canonical_json([named.like, [list(item) for item in named.values]])
+            lines.append(f"{place}: compared with that of {like}: {reason}")
+    return lines
 
 
 def _tree(named: Template, trees: Trees) -> Any:
     """Return the treedef; raises whatever importing and calling the user's code raises."""
-    key = _key(named, trees)
+    said = canonical_json([named.like, [list(item) for item in named.values]])
+    key = (trees.nodes is None, said)
     if key not in _TREES:
         found = import_named(named.like)
         found = getattr(found, "__aotbuild_source__", found)

@@ -10,7 +10,7 @@ from aotbuild.errors import DamagedBlob, InvalidIndex, UnsupportedFormat
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import write_index
 from aotbuild.format.record import Blob
-from aotbuild.runtime.source import DirectorySource, open_index, read_blob
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index, read_blob
 
 DATA = b"executable" * 100
 BLOB = Blob("pjrt", sha256_hex(DATA), len(DATA))
