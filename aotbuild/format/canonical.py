@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 DEEPEST = 256
-_SHALLOW = 64
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
 _TOO_DEEP = f"JSON deeper than {DEEPEST} levels"
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -50,8 +47,6 @@ def read_canonical(data: bytes) -> Any:
         value = json.loads(data)
         is_canonical = canonical_json(value) == data
     except RecursionError as err:
-        if not is_deep(data):
-            raise
         raise ValueError(_TOO_DEEP) from err
     if not is_canonical:
         msg = "not canonical JSON"
@@ -59,16 +54,6 @@ def read_canonical(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > DEEPEST and _depth(value) > DEEPEST:
         raise ValueError(_TOO_DEEP)
     return value
-
-
-def is_deep(data: bytes) -> bool:
-    """Return whether JSON is to blame for a RecursionError, and not the stack of who reads it."""
-    depth = 0
-    for bracket in _BRACKETS.findall(data):
-        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket, 0)
-        if depth > _SHALLOW:
-            return True
-    return False
 
 
 def _depth(value: Any) -> int:

@@ -12,10 +12,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from aotbuild.format.archives import MOST_METADATA, MOST_RECORD, RegularZip, read_text_member
+from aotbuild.format.files import open_zip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.format.layout import home_of
 
+# Bytes of METADATA, and of RECORD; those of the largest packages have 100 kB, and some MB.
+_MOST = {"METADATA": 4 << 20, "RECORD": 64 << 20}
 # What a damaged wheel or `.dist-info` raises. zipfile raises RuntimeError for an encrypted wheel;
 # importlib.metadata TypeError if METADATA is missing, and from 2026 on KeyError for a field of it
 # (also its backport importlib_metadata, which takes its place in a process once it is imported).
@@ -35,8 +37,8 @@ class WheelDistribution(metadata.Distribution):
         names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         folder = min(names, key=len).removesuffix("METADATA") if names else ""
         self._texts = {
-            name: read_text_member(archive, f"{folder}{name}", most)
-            for name, most in (("METADATA", MOST_METADATA), ("RECORD", MOST_RECORD))
+            name: _read_text(archive, f"{folder}{name}", most)
+            for name, most in _MOST.items()
             if f"{folder}{name}" in archive.namelist()
         }
 
@@ -47,6 +49,14 @@ class WheelDistribution(metadata.Distribution):
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
         """Return the path itself: nothing is on disk."""
         return Path(path)
+
+
+def _read_text(archive: zipfile.ZipFile, name: str, most: int) -> str:
+    info = archive.getinfo(name)
+    if info.file_size > most:
+        msg = f"{name}: {info.file_size:,} bytes, more than {most:,}"
+        raise ValueError(msg)
+    return archive.read(info).decode("utf-8")
 
 
 def installed_version(name: str) -> str | None:
@@ -98,7 +108,7 @@ def find_owner(root: Path, name: str) -> metadata.Distribution | None:
 
 def _likely_first(root: Path, name: str) -> Iterator[metadata.Distribution]:
     if not root.is_dir():
-        with suppress(*UNREADABLE), RegularZip(root) as archive:
+        with suppress(*UNREADABLE), open_zip(root) as archive:
             yield WheelDistribution(archive)
         return
     # Most distributions have the name of their package, and a large RECORD takes time to read.

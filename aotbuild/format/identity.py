@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from aotbuild.format.values import (
     Decoder,
     NotEncodable,
-    decode,
     encode,
     find_object,
     type_name,
@@ -100,71 +99,67 @@ class Identities:
 
 
 def is_decodable(data: Any, *nodes: str) -> bool:
-    """Return whether the value of an identity can be made from it, where types are imported.
+    """Return whether the value of an identity can be made from it; see `opaque_part`."""
+    return opaque_part(data, *nodes) is None
+
+
+def opaque_part(data: Any, *nodes: str) -> str | None:
+    """Return the name of the first part of an identity that cannot be decoded; None if all can.
 
     `nodes` are the types of a node and of those around it, as `module:name`. Importing a type also
-    imports what it needs of its package, and of those of its base classes.
+    imports what it needs of its package, and of those of its base classes: other names may not be
+    imported where the value is made.
     """
+    if isinstance(data, list):
+        return next((found for item in data if (found := opaque_part(item, *nodes))), None)
+    if not isinstance(data, dict):
+        return None
+    ((tag, body),) = data.items()
+    if tag in _PLAIN_TAGS:
+        return None
+    if tag in ("tuple", "dict"):
+        return opaque_part(body, *nodes)
+    if tag == "ordered":
+        return opaque_part(body[1], *nodes)
+    if tag == "treedef":
+        return _opaque_in_tree(body, nodes)
+    return _opaque_name(tag, body, nodes)
+
+
+def _opaque_name(tag: str, body: Any, nodes: tuple[str, ...]) -> str | None:
+    name = body[0] if isinstance(body, list) and body else body
+    shown = "a set" if tag == "set" else str(name).replace(":", ".")
+    if tag == "dtype":
+        return None if name.isidentifier() else shown
     packages = {*_EVERYWHERE, *(package for node in nodes for package in _packages(node))}
+    if tag not in NAMED or _package(name) not in packages:
+        return shown
 
-    def named(tag: str) -> Decoder:
-        def check(body: Any, again: Any) -> None:
-            name = body if tag == "name" else body[0]
-            if _package(name) not in packages:
-                msg = f"{name} may not be imported there"
-                raise ValueError(msg)
-            NAMED[tag](body, again)
-
-        return check
-
-    def whole(tree: Any, _: Any) -> None:
-        if not _is_whole(tree, nodes):
-            msg = "a node of it cannot be made"
+    def check(item: Any) -> None:
+        if not is_decodable(item, *nodes):
+            msg = f"a part of {name} cannot be decoded"
             raise ValueError(msg)
 
-    others: dict[str, Decoder] = {
-        "numpy": lambda *_: None,
-        "dtype": _dtype,
-        "treedef": whole,
-        "ordered": lambda body, again: again(body[1]),
-    }
     try:
-        decode(data, {**others, **{tag: named(tag) for tag in NAMED}})
-    except ValueError:
-        return False
-    return True
+        NAMED[tag](body, check)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return shown
+    return None
 
 
-def _is_whole(tree: Any, nodes: tuple[str, ...]) -> bool:
-    """Return whether the static data of all nodes in a treedef can be made."""
+def _opaque_in_tree(tree: Any, nodes: tuple[str, ...]) -> str | None:
+    """Return the same for the static data of all nodes in a treedef."""
     if not isinstance(tree, list):
-        return True
+        return None
     if tree[0] in ("node", "namedtuple") and not isinstance(tree[1], str):
-        return False  # a function made the type
+        return opaque_part(tree[1])  # a function made the type
     if tree[0] == "node":
         nodes = (*nodes, tree[1])
-        if not is_decodable(tree[2], *nodes):
-            return False
+        if found := opaque_part(tree[2], *nodes):
+            return found
     # Not the keys of a dict, which may be a list, too.
     children = tree[3:] if tree[0] == "node" else tree[2:] if tree[0] == "dict" else tree[1:]
-    return all(_is_whole(child, nodes) for child in children)
-
-
-def _opaque_node(tree: Any, nodes: tuple[str, ...]) -> str:
-    """Return what cannot be made of the innermost node in a treedef that is not whole."""
-    if tree[0] in ("node", "namedtuple") and not isinstance(tree[1], str):
-        return what_is_opaque(tree[1])
-    if tree[0] == "node":
-        nodes = (*nodes, tree[1])
-        if not is_decodable(tree[2], *nodes):
-            return what_is_opaque(tree[2], *nodes)
-    return next(_opaque_node(child, nodes) for child in tree[1:] if not _is_whole(child, nodes))
-
-
-def _dtype(name: Any, _: Any) -> None:
-    if not name.isidentifier():
-        msg = f"{name} is no name of a dtype"
-        raise ValueError(msg)
+    return next((found for child in children if (found := _opaque_in_tree(child, nodes))), None)
 
 
 def _packages(node: str) -> set[str]:
@@ -177,23 +172,6 @@ def _packages(node: str) -> set[str]:
 
 def _package(name: str) -> str:
     return name.partition(":")[0].partition(".")[0]
-
-
-def what_is_opaque(data: Any, *nodes: str) -> str:
-    """Return the name of the first thing in an identity that cannot be decoded."""
-    if isinstance(data, list):
-        return next((what_is_opaque(x, *nodes) for x in data if not is_decodable(x, *nodes)), "")
-    if not isinstance(data, dict) or len(data) != 1:
-        return ""
-    (tag, body), *_ = data.items()
-    if tag in ("tuple", "dict"):
-        return what_is_opaque(body, *nodes)
-    if tag == "ordered":
-        return what_is_opaque(body[1], *nodes)
-    if tag == "treedef":
-        return _opaque_node(body, nodes)
-    name = body[0] if isinstance(body, list) and body else body
-    return str(name).replace(":", ".") if tag != "set" else "a set"
 
 
 # --- what modules that are imported already have ------------------------------------------------
@@ -252,6 +230,8 @@ NAMED: dict[str, Decoder] = {
     "enum": _member,
     "object": _object,
 }
+# What is decoded without names.
+_PLAIN_TAGS = ("float", "bytes", "complex", "numpy")
 # Packages that are imported wherever an executable is called.
 _EVERYWHERE = ("builtins", "jax", "numpy")
 

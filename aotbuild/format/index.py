@@ -25,7 +25,7 @@ from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
-from aotbuild.format.canonical import canonical_json, is_deep, read_canonical, sha256_hex
+from aotbuild.format.canonical import canonical_json, read_canonical, sha256_hex
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_from_json, record_to_json
 from aotbuild.format.signature import KEY_DIGITS, Function
@@ -200,8 +200,6 @@ class Index:
             value = read(read_canonical(data))
             actual = _key_of(value)
         except (ValueError, OverflowError, RecursionError) as err:
-            if isinstance(err, RecursionError) and not is_deep(data):
-                raise
             raise InvalidIndex(self.place, f"object {key}", cut(str(err), _LONGEST)) from err
         if actual != key:
             raise InvalidIndex(self.place, f"the object of key {key}", f"that of key {actual}")

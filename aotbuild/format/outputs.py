@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aotbuild.format.canonical import canonical_json
-from aotbuild.format.identity import is_decodable, what_is_opaque
+from aotbuild.format.identity import opaque_part
 from aotbuild.format.tree import (
     HEADS,
     LEAF,
@@ -57,13 +57,14 @@ def _refer(
     named = tree[0] in ("node", "namedtuple")
     importable = not named or isinstance(tree[1], str)
     nodes = (*around, tree[1]) if named and importable else around
-    is_plain = importable and is_decodable(data, *nodes)
+    opaque = opaque_part(data, *nodes) if importable else ""
+    is_plain = opaque is None
     same = trees.get(canonical_json(tree)) if tree[0] in _WITH_DATA else None
     if same and (children or not is_plain):
         return same
     head = tree[: HEADS[tree[0]]] if is_plain else heads.get(_head(tree))
     if head is None:
-        what = f"its static data holds {what_is_opaque(data, *nodes)}"
+        what = f"its static data holds {opaque}"
         reason = what if importable else "no name leads to this type, which a function made"
         name = type_words(tree[1]) if named else _WORDS[tree[0]]
         raise TreeRefused(path, name, f"{reason}, and no argument has the same")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import zipfile
 import zlib
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
-from aotbuild.format.archives import RegularZip
+from aotbuild.format.files import open_zip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class WheelSource:
     """The one `_aot` folder inside a wheel."""
 
     def __init__(self, path: Path) -> None:
-        self._file = _open_wheel(path)
+        self._file, self._process = _open_wheel(path), os.getpid()
         folders = [
             name.removesuffix(INDEX_NAME)
             for name in self._file.namelist()
@@ -72,6 +73,9 @@ class WheelSource:
         if self._file.fp is None:
             msg = f"{self.path}: the library was closed, and with it the wheel; load it again"
             raise AotbuildError(msg)
+        if self._process != os.getpid():
+            # The offset of an open file is one for all processes that inherit it by a fork.
+            self._file, self._process = _open_wheel(self.wheel), os.getpid()
 
 
 def read_member(archive: zipfile.ZipFile, name: str, limit: int = -1) -> bytes:
@@ -114,7 +118,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 
 def _open_wheel(path: Path) -> zipfile.ZipFile:
     try:
-        return RegularZip(path)
+        return open_zip(path)
     except FileNotFoundError:
         raise PackageNotFound(str(path), [str(path)]) from None
     except (OSError, zipfile.BadZipFile) as err:

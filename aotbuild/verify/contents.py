@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from aotbuild.errors import AotbuildError
-from aotbuild.format.archives import RegularZip
+from aotbuild.format.files import open_zip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import companions_of
 from aotbuild.format.record import Blob, Record
@@ -72,7 +72,7 @@ def files_of_folder(folder: Path) -> list[str]:
 
 def files_of_wheel(wheel: Path) -> list[str]:
     """Return every file below the `_aot` folder of a wheel, relative to it."""
-    with RegularZip(wheel) as archive:
+    with open_zip(wheel) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
     root = next(name for name in names if f"/{name}".endswith(f"/{FOLDER_NAME}/{INDEX_NAME}"))
     prefix = root.removesuffix(INDEX_NAME)

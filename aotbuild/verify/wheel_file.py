@@ -11,8 +11,8 @@ from installer.sources import WheelFile
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from aotbuild.format.archives import RegularZip
 from aotbuild.format.dist_info import UNREADABLE
+from aotbuild.format.files import open_zip
 from aotbuild.verify.outcome import Outcome, concluded
 
 CHECK = "wheel"
@@ -23,7 +23,7 @@ _SHOWN = 20
 def check_wheel_file(wheel: Path) -> Outcome:
     """Read every file of a wheel and compare it with RECORD; OSError if the wheel can't be read."""
     try:
-        with RegularZip(wheel) as archive:
+        with open_zip(wheel) as archive:
             problems = list(_problems(archive, wheel))
     except zipfile.BadZipFile as err:
         problems = [f"not a zip file that can be read: {err}"]
@@ -34,7 +34,7 @@ def check_wheel_file(wheel: Path) -> Outcome:
 
 def required(wheel: Path) -> list[str]:
     """Return the lines of Requires-Dist of a wheel that passed `check_wheel_file`."""
-    with RegularZip(wheel) as archive:
+    with open_zip(wheel) as archive:
         text = WheelFile(archive).read_dist_info("METADATA")
     return HeaderParser().parsestr(text).get_all("Requires-Dist") or []
 

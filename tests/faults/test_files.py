@@ -15,8 +15,7 @@ from support.cli import invoke
 
 import aotbuild
 from aotbuild.errors import AotbuildError
-from aotbuild.format.archives import RegularZip
-from aotbuild.format.files import open_regular, read_regular
+from aotbuild.format.files import open_regular, open_zip, read_regular
 
 MANIFEST = (
     "version: 1\npackage: demo\nfunctions:\n  f:\n    call: demo:f\n    args: [{x: 'f32[4]'}]\n"
@@ -124,7 +123,7 @@ def test_in_the_place_of_a_call_log(make: Callable[[Path], None], tmp_path: Path
 
 
 @special
-@pytest.mark.parametrize("read", [open_regular, read_regular, RegularZip], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("read", [open_regular, read_regular, open_zip], ids=lambda f: f.__name__)
 def test_what_opens_files(
     read: Callable[[Path], Any], make: Callable[[Path], None], tmp_path: Path
 ) -> None:
