@@ -11,7 +11,7 @@ def schema(output: Output) -> None:
     """Print the JSON schema of the manifest; with --json, as `schema` of the document."""
     import json
 
-    from aotbuild.manifest.schema import schema_text
+    from aotbuild.manifest.model import schema_text
 
     text = schema_text()
     output.document["schema"] = json.loads(text)

@@ -1,10 +1,10 @@
 """The manifest: YAML in, one frozen model out, and every problem at once."""
 
-from aotbuild.manifest.function import Function, Parameters, SignatureSpec
+from aotbuild.manifest.dims import SignatureSpec
+from aotbuild.manifest.function import Function, Parameters
 from aotbuild.manifest.load import load_manifest, parse_manifest
-from aotbuild.manifest.model import Manifest
-from aotbuild.manifest.schema import json_schema
-from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingLike, ShardingTree
+from aotbuild.manifest.model import Manifest, json_schema
+from aotbuild.manifest.shardings import MeshAxes, Sharding, ShardingLike, ShardingTree
 from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
@@ -24,9 +24,9 @@ __all__ = [
     "LikeSpec",
     "ListSpec",
     "Manifest",
+    "MeshAxes",
     "NoneSpec",
     "Parameters",
-    "PartitionSpec",
     "Sharding",
     "ShardingLike",
     "ShardingTree",

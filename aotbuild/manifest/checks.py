@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from aotbuild.format.target import PORTABLE
 from aotbuild.format.words import did_you_mean, quote
-from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function
+from aotbuild.manifest.dims import SIGNATURE_OPTIONS
+from aotbuild.manifest.function import Function
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import (
     MapNode,

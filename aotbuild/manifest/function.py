@@ -3,68 +3,40 @@
 An option is a field here and the code that obeys it: a worker reads `job.function`. After adding
 one, write the schema again (`aotbuild schema`) and describe it in docs/reference/manifest.md.
 
-Argument specs, shardings and static values need positions inside, so `load` reads them from the
-nodes and puts them in the place of the YAML. Whatever is not read from YAML is validated fully.
+What makes signatures is in `dims`. Shardings are read by `load`, as argument specs are.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
     Field,
     PlainSerializer,
     SerializerFunctionWrapHandler,
-    Tag,
-    TypeAdapter,
-    ValidationInfo,
     WithJsonSchema,
-    WrapValidator,
     model_serializer,
 )
 
 from aotbuild.format.padding import PaddedDim
-from aotbuild.format.values import decode, encode
+from aotbuild.format.values import encode
 from aotbuild.manifest import names
+from aotbuild.manifest.dims import (
+    SIGNATURE_OPTIONS,
+    Many,
+    Name,
+    SignatureSpec,
+    decoded,
+    form,
+    unless_yaml,
+)
 from aotbuild.manifest.shardings import Sharding, likes
-from aotbuild.manifest.specs import ArgSpec, imported_names
-from aotbuild.platforms.options import Devices, Model, Size, listed, refuse
-
-T = TypeVar("T")
-FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
-
-# The sizes of all dims, for one signature.
-Row: TypeAlias = tuple[tuple[str, int], ...]
-
-
-def _form(name: str) -> WithJsonSchema:
-    return WithJsonSchema({FORM: name})
-
-
-def _unless_yaml(kind: Any) -> WrapValidator:
-    """Validate a field with `kind`, but leave it as it is while YAML is read (see `Origin`)."""
-    adapter = TypeAdapter(kind)
-
-    def validate(value: Any, _: object, info: ValidationInfo) -> Any:
-        return value if info.context else adapter.validate_python(value)
-
-    return WrapValidator(validate)
-
-
-def _decoded(value: Any, info: ValidationInfo) -> Any:
-    # Values of YAML are plain already.
-    return value if info.context else decode(value)
-
-
-def _dims_form(value: Any) -> str:
-    return "\0rows" if isinstance(value, list | tuple) else "\0product"
+from aotbuild.manifest.specs import imported_names
+from aotbuild.platforms.options import Devices, Model, listed
 
 
 def _float(value: object) -> object:
@@ -75,24 +47,7 @@ def _pad_map(value: object) -> object:
     return value if isinstance(value, dict) else {"value": value}
 
 
-def _one_key(value: dict[str, Any]) -> dict[str, Any]:
-    if len(value) != 1:
-        refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
-    return value
-
-
-# A list of YAML or JSON, kept as a tuple.
-Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
-Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
-Spec: TypeAlias = Annotated[ArgSpec, _unless_yaml(ArgSpec), _form("argument_spec")]
-ShardingValue: TypeAlias = Annotated[Sharding, _unless_yaml(Sharding), _form("sharding")]
-# Name or position to the values to build for. JSON itself keeps neither tuples nor numbers as keys.
-StaticMap: TypeAlias = Annotated[
-    dict[Any, Any], BeforeValidator(_decoded), PlainSerializer(encode), _form("static")
-]
-Sizes: TypeAlias = Annotated[
-    Many[Size], BeforeValidator(listed, json_schema_input_type=Size | Many[Size])
-]
+ShardingValue: TypeAlias = Annotated[Sharding, unless_yaml(Sharding), form("sharding")]
 Tolerance: TypeAlias = Annotated[
     float,
     BeforeValidator(_float, json_schema_input_type=float),
@@ -112,15 +67,10 @@ OptionValue: TypeAlias = Annotated[
 ]
 PadValue: TypeAlias = Annotated[
     Any,
-    BeforeValidator(_decoded),
+    BeforeValidator(decoded),
     AfterValidator(names.pad_value),
     PlainSerializer(encode),
     WithJsonSchema({"type": ["number", "boolean"]}),
-]
-Dims: TypeAlias = Annotated[
-    Annotated[dict[Name, Sizes], Tag("\0product")]
-    | Annotated[Many[dict[Name, Size]], Tag("\0rows")],
-    Discriminator(_dims_form),
 ]
 
 
@@ -166,45 +116,6 @@ class Verify(Model):
     atol: Tolerance | None = Field(
         default=None, description="Absolute tolerance; default: by dtype and platform"
     )
-
-
-class SignatureSpec(Model):
-    """What makes signatures: the arguments, with every size and static value they are called with.
-
-    One of them stands for the product of its dims and static values.
-    """
-
-    args: Many[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
-        default=(), description="Positional arguments in order, each one name: spec"
-    )
-    kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
-    dims: Dims = Field(
-        default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
-    )
-    static: StaticMap = Field(
-        default={}, description="Static arguments by name or position, with their values"
-    )
-
-    @property
-    def positional(self) -> Mapping[str, ArgSpec]:
-        """The specs under ``args:`` by name, in order."""
-        return {name: spec for arg in self.args for name, spec in arg.items()}
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The sizes of all dims, one row a signature: one empty row where there are no dims."""
-        if isinstance(self.dims, dict):
-            sizes = itertools.product(*self.dims.values())
-            return tuple(tuple(zip(self.dims, row, strict=True)) for row in sizes)
-        order = tuple(self.dims[0]) if self.dims else ()
-        return tuple(tuple((name, row[name]) for name in order) for row in self.dims) or ((),)
-
-    @property
-    def count(self) -> int:
-        """The number of signatures, without making them."""
-        dims, values = self.dims, self.static.values()
-        rows = prod(map(len, dims.values())) if isinstance(dims, dict) else len(dims) or 1
-        return rows * prod(len(each) if isinstance(each, list | tuple) else 1 for each in values)
 
 
 class Options(Model):
@@ -267,9 +178,6 @@ class Options(Model):
     def _only_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Write only what was set, so that `out_shardings_given` survives."""
         return {key: value for key, value in dump(self).items() if key in self.model_fields_set}
-
-
-SIGNATURE_OPTIONS = tuple(SignatureSpec.model_fields)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ from aotbuild.errors import ManifestError, Problem
 from aotbuild.format.canonical import as_utf8, is_utf8, sha256_hex
 from aotbuild.format.files import open_regular
 from aotbuild.manifest.checks import Declaration, check_function, check_signature
-from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function
+from aotbuild.manifest.dims import SIGNATURE_OPTIONS
+from aotbuild.manifest.function import Function
 from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
     START,
@@ -25,20 +25,11 @@ from aotbuild.manifest.nodes import (
 )
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
-from aotbuild.manifest.signatures import (
-    check_dims,
-    check_pads,
-    check_used,
-    read_statics,
-    static_names,
-)
+from aotbuild.manifest.signatures import check_dims, check_pads, check_used, read_statics
 from aotbuild.manifest.specs import ArgSpec, SpecReader
 from aotbuild.manifest.targets import check_toolchains, read_targets
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
-
-_LIKE_A_MANIFEST = re.compile(r"""^[{\s"']*version["']?\s*:""", re.MULTILINE)
-_NO_MANIFEST = "a link to a file that is no manifest; expected a map that begins with version: 1"
 
 Named = tuple[tuple[str, ArgSpec], ...]
 
@@ -55,14 +46,7 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise _refusal(as_utf8(file), "a name that is not UTF-8; rename the file")
     if "\\" in Path(file).name or Path(file).name[1:2] == ":":
         raise _refusal(file, "a name that other systems take for a folder; rename the file")
-    text = _decode(file, _read(file))
-    try:
-        return parse_manifest(text, file)
-    except ManifestError:
-        # It may lead to secrets, out of a project that somebody else wrote; nothing is quoted.
-        if Path(file).is_symlink() and not _LIKE_A_MANIFEST.search(text):
-            raise _refusal(file, _NO_MANIFEST) from None
-        raise
+    return parse_manifest(_decode(file, _read(file)), file)
 
 
 def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
@@ -157,7 +141,9 @@ def _arguments(declared: Declaration) -> tuple[Named, Named]:
     """Return the specs of args and kwargs; check the dims against them."""
     dims_known = "dims" not in declared.broken
     dims = declared.model.dim_names if dims_known else None
-    statics = static_names(declared) if "static" not in declared.broken else None
+    # Static arguments may be given by position, too.
+    named = tuple(key for key in declared.model.static if isinstance(key, str))
+    statics = named if "static" not in declared.broken else None
     reader = SpecReader(declared.add, dims, statics)
     args = tuple(
         (str(key.value), reader.read(node, ("args", key.value)))

@@ -1,4 +1,4 @@
-"""The manifest: what stands outside the functions, and the words of the JSON schema.
+"""The manifest: what stands outside the functions, and the JSON schema of all of it.
 
 This one frozen model is what reading returns and what plans, jobs and workers use.
 """
@@ -23,7 +23,8 @@ from aotbuild.format.canonical import canonical_digest
 from aotbuild.format.target import HOST
 from aotbuild.format.words import did_you_mean, one_of, quote
 from aotbuild.manifest import names
-from aotbuild.manifest.function import Function, Many
+from aotbuild.manifest.dims import FORM, Many
+from aotbuild.manifest.function import Function
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import Request, aliases, description
 from aotbuild.platforms.options import Model, refuse
@@ -85,7 +86,7 @@ else:
 DEFAULT_TARGETS: Any = (TargetMap.model_validate({HOST: {}}),)
 
 
-class Toolchain(Model):
+class ToolchainItem(Model):
     """Exact versions that compile."""
 
     jax: Annotated[str, AfterValidator(names.jax_version)] = Field(
@@ -145,7 +146,7 @@ class Manifest(Model):
         description="What to compile for",
         json_schema_extra={"minItems": 1},
     )
-    toolchains: Many[Toolchain] = Field(
+    toolchains: Many[ToolchainItem] = Field(
         default=(), description="What compiles; default: the jax of the build environment"
     )
     functions: Annotated[dict[str, Function], Field(min_length=1)] = Field(
@@ -173,3 +174,110 @@ class Manifest(Model):
         said = json.loads(self.model_dump_json(exclude={"targets"}))
         # Requests hold what the files of GPUs and of tuning results say.
         return canonical_digest([said, list(map(repr, self.targets))])
+
+
+# --- the JSON schema, draft-07, as editors read it ----------------------------------------------
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+_TITLE = "aotbuild manifest"
+_REF = "#/definitions/{model}"
+
+_SPEC = {"$ref": _REF.format(model="argument_spec")}
+_SHARDING = {"$ref": _REF.format(model="sharding")}
+_VALUE = {"$ref": _REF.format(model="static_value")}
+_NAMES = {"type": "array", "items": {"type": "string"}}
+
+
+def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+# What the model leaves to readers with positions: see specs.py, shardings.py, signatures.py.
+_FORMS: dict[str, Any] = {
+    "argument_spec": {
+        "description": "A spec: an aval such as i32[batch, 64], or a pytree of specs",
+        "anyOf": [
+            {"type": "string", "pattern": r"^\s*~?[a-z0-9_]+(<[a-z]+>)?\[[^\[\]]*\]\s*$"},
+            {"type": "null"},
+            {"type": "array", "items": _SPEC},
+            _closed(
+                ["like"],
+                like={"type": "string"},
+                dims=_NAMES,
+                static=_NAMES,
+                like_run={"type": "boolean"},
+            ),
+            _closed(["dict"], dict={"type": "object", "additionalProperties": _SPEC}),
+            _closed(["tuple"], tuple={"type": "array", "items": _SPEC}),
+            {
+                "type": "object",
+                "propertyNames": {"not": {"enum": ["like", "dict", "tuple"]}},
+                "additionalProperties": _SPEC,
+            },
+        ],
+    },
+    "sharding": {
+        "description": "null (replicated), mesh axes per dimension, a tree of those, or like",
+        "anyOf": [
+            {"type": "null"},
+            {
+                "type": "array",
+                "items": {
+                    "anyOf": [
+                        {"type": ["string", "null"]},
+                        {"type": "array", "items": {"type": "string"}},
+                    ]
+                },
+            },
+            _closed(["like"], like={"type": "string"}),
+            {"type": "object", "minProperties": 1, "additionalProperties": _SHARDING},
+        ],
+    },
+    "static": {"type": "object", "additionalProperties": _VALUE},
+    "static_value": {
+        "description": "A scalar, or a list; within a list of values, a list is a tuple",
+        "anyOf": [
+            {"type": ["string", "number", "boolean", "null"]},
+            {"type": "array", "items": _VALUE},
+        ],
+    },
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema that editors check a manifest against."""
+    schema = _tidy(Manifest.model_json_schema(ref_template=_REF))
+    definitions = {**schema.pop("$defs"), **_FORMS}
+    return {
+        "$schema": DRAFT,
+        "title": _TITLE,
+        **schema,
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def schema_text() -> str:
+    """Return the schema as the committed file holds it."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _tidy(schema: Any) -> Any:
+    """Drop generated titles, and put the forms in by reference."""
+    if isinstance(schema, list):
+        return [_tidy(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    tidy = {k: _tidy(v) for k, v in schema.items() if k != "title" or not isinstance(v, str)}
+    form = tidy.pop(FORM, None)
+    if form is None:
+        return tidy
+    return (
+        {"allOf": [{"$ref": _REF.format(model=form)}], **tidy}
+        if tidy
+        else {"$ref": _REF.format(model=form)}
+    )

@@ -205,16 +205,8 @@ _OCTAL_11 = re.compile(r"[-+]?0[0-9]*[1-9][0-9]*\Z")
 _MOST_DIGITS = 300  # Python itself refuses to read above 4300
 
 _TAG = "tag:yaml.org,2002:"
-_KIND_11 = {
-    "null": "nothing",
-    "bool": "a boolean",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "timestamp": "a date",
-    "merge": "a merge key",
-    "value": "a default-value key",
-}
+_KINDS = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
+_BOOLEANS_11 = {"yes": True, "on": True, "no": False, "off": False}
 _RESOLVER = yaml.resolver.Resolver()
 
 
@@ -232,13 +224,16 @@ def _read_plain(text: str) -> Value:
         msg = f"a number of {len(text)} characters; at most {_MOST_DIGITS} are read"
         raise _AmbiguousError(msg)
     value = _core_schema(text)
-    old, new = _kind_11(text), _kind_12(value)
-    if old == new and not (isinstance(value, int) and _OCTAL_11.match(text)):
+    if _kind_11(text) == _KINDS[type(value)] and not _is_octal_11(text, value):
         return value
-    readings = f"{_KIND_11[old]} by YAML 1.1 and {_KIND_11[new]} by YAML 1.2"
-    if old == new:
-        readings = f"the octal {text} by YAML 1.1 and {value} by YAML 1.2"
-    msg = f"{text!r} is read as {readings}; {_remedy(text, old, value)}"
+    readings = f'write "{text}" in quotes for the text'
+    if text in ("<<", "="):
+        readings = "write the keys out"
+    elif isinstance(value, int | float):
+        readings += f", or {_both(value)} for the number"
+    elif text.lower() in _BOOLEANS_11:
+        readings += f", or {str(_BOOLEANS_11[text.lower()]).lower()} for the boolean"
+    msg = f"YAML 1.1 and YAML 1.2 read {text!r} differently; {readings}"
     raise _AmbiguousError(msg)
 
 
@@ -263,29 +258,14 @@ def _kind_11(text: str) -> str:
     return tag.removeprefix(_TAG)
 
 
-def _kind_12(value: Value) -> str:
-    kinds = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
-    return kinds[type(value)]
+def _is_octal_11(text: str, value: Value) -> bool:
+    return isinstance(value, int) and _OCTAL_11.match(text) is not None
 
 
-def _remedy(text: str, old: str, value: Value) -> str:
-    quoted = f'write "{text}" in quotes'
-    if old == "bool":
-        meant = text.lower() in ("yes", "on")
-        return f"{quoted} for the text, or {str(meant).lower()} for the boolean"
-    if old == "merge":
-        return "write the keys out"
-    if isinstance(value, float):
-        return f"{quoted} for the text, or {_both_float(value)} for the number"
-    if isinstance(value, int):
-        return f"{quoted} for the text, or {value} for the number"
-    return f"{quoted}{' for the text' if old in ('int', 'float') else ''}"
-
-
-def _both_float(value: float) -> str:
+def _both(value: float) -> str:
+    """Return a number as both versions read it."""
     if math.isinf(value):
         return ".inf" if value > 0 else "-.inf"
-    text = repr(value)
-    mantissa, e, exponent = text.partition("e")
-    mantissa += "" if "." in mantissa else ".0"
+    mantissa, e, exponent = repr(value).partition("e")
+    mantissa += ".0" if e and "." not in mantissa else ""
     return f"{mantissa}{e}{exponent}"

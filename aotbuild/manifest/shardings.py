@@ -1,4 +1,4 @@
-"""Shardings: replicated, a PartitionSpec, or a tree prefix of them, and how nodes are read."""
+"""Shardings: replicated, mesh axes, or a tree prefix of them, and how nodes are read."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from aotbuild.manifest.nodes import (
 
 
 @dataclass(frozen=True)
-class PartitionSpec:
-    """Per array dimension: unsharded, one mesh axis, or several."""
+class MeshAxes:
+    """What jax calls a PartitionSpec: for each dimension no mesh axis, one, or several."""
 
     axes: tuple[str | tuple[str, ...] | None, ...]
     form: Literal["spec"] = field(default="spec", repr=False)
@@ -48,7 +48,7 @@ class ShardingLike:
 
 # None is replicated.
 Sharding: TypeAlias = (
-    Annotated[PartitionSpec | ShardingTree | ShardingLike, Discriminator("form")] | None
+    Annotated[MeshAxes | ShardingTree | ShardingLike, Discriminator("form")] | None
 )
 
 
@@ -102,12 +102,12 @@ class ShardingReader:
             )
         )
 
-    def _spec(self, node: ListNode, steps: Steps) -> PartitionSpec:
+    def _spec(self, node: ListNode, steps: Steps) -> MeshAxes:
         axes = tuple(self._element(item, (*steps, i)) for i, item in enumerate(node.items))
         used = Counter(name for axis in axes for name in _names_of(axis))
         for name in (name for name, count in used.items() if name and count > 1):
             self.report(node.mark, steps, f"the axis {quote(name)} is used more than once")
-        return PartitionSpec(axes)
+        return MeshAxes(axes)
 
     def _element(self, node: Node, steps: Steps) -> str | tuple[str, ...] | None:
         if isinstance(node, ListNode):

@@ -1,4 +1,4 @@
-"""What makes signatures: dims, the dims whose calls are padded, and static arguments."""
+"""Checks of what makes signatures: dims, the dims whose calls are padded, and static arguments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ from aotbuild.manifest.specs import (
     TupleSpec,
 )
 from aotbuild.platforms.building import Request
-
-
-def static_names(declared: Declaration) -> tuple[str, ...]:
-    """Return the static arguments that the manifest gives by name, not by position."""
-    return tuple(name for name in declared.model.static if isinstance(name, str))
 
 
 def check_dims(declared: Declaration) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,7 @@ def read_targets(model: Manifest, root: Node, problems: Problems) -> tuple[Reque
     targets: list[Request] = []
     seen: dict[str, int] = {}
     for index, item in enumerate(model.targets):
-        place = _Place(index, root, problems)
+        place = _Item(index, root, problems)
         files = item.description.read(item.options, place)
         target = Request(item.platform, item.options, files)
         targets.append(target)
@@ -63,29 +61,14 @@ def check_toolchains(model: Manifest, root: Node, problems: Problems) -> None:
             problems.add(walk(root, steps).mark, dotted(steps), message)
 
 
-class _Place:
-    """See `aotbuild.platforms.building.Place`."""
+class _Item:
+    """See `aotbuild.platforms.building.TargetItem`."""
 
     def __init__(self, index: int, root: Node, problems: Problems) -> None:
         self._steps: tuple[str | int, ...] = ("targets", index)
         self._item, self._problems = walk(root, self._steps), problems
-        self._folder = Path(problems.file).parent
+        self.folder = Path(problems.file).parent
         self.has_problems = False
-
-    def file(self, name: str) -> Path:
-        """Return a file of the project, named relative to the manifest; see `Place`.
-
-        A manifest may come with a change of somebody else, and problems of a file say what is in
-        it. So other files of the machine are not read.
-        """
-        file, project = self._folder / name, _project(self._folder)
-        if not file.resolve().is_relative_to(project):
-            msg = f"{quote(name)} is outside of the project, {project}; copy it there"
-            raise ValueError(msg)
-        if not stat.S_ISREG(file.stat().st_mode):
-            msg = f"{quote(name)} is no file"
-            raise ValueError(msg)
-        return file
 
     def report(self, message: str, *steps: str | int) -> None:
         path, node = self._steps, self._item
@@ -104,13 +87,6 @@ class _Place:
 
     def read_model(self, file: Path, model: type[Any], expected: str) -> Any:
         return read_model(file, model, expected)
-
-
-def _project(folder: Path) -> Path:
-    """Return the folder of the project that a manifest is in: that of pyproject.toml, if any."""
-    folder = folder.resolve()
-    parents = (folder, *folder.parents)
-    return next((each for each in parents if os.path.lexists(each / "pyproject.toml")), folder)
 
 
 def read_model(file: Path, model: type[Any], expected: str) -> Any:

@@ -119,15 +119,10 @@ class BuildMachine(Protocol):
     def isa(self) -> str | None: ...
 
 
-class Place(Protocol):
-    """The place of an item of `targets:`."""
+class TargetItem(Protocol):
+    """An item of `targets:` in the YAML; files are named relative to `folder`, the manifest's."""
 
-    def file(self, name: str) -> Path:
-        """Return a file of the project, named relative to the manifest.
-
-        ValueError says what is wrong: it is outside of the project, or no file. OSError if nothing
-        is there.
-        """
+    folder: Path
 
     def report(self, message: str, *steps: str | int) -> None:
         """Report a problem at a path below the item, as far as the manifest has it."""
@@ -164,8 +159,8 @@ class Description:
     most_devices: int = MAX_DEVICES
     aliases: tuple[str, ...] = ()
 
-    def read(self, options: Any, place: Place) -> Any:
-        """Read the files that the options name; report problems at `place`."""
+    def read(self, options: Any, item: TargetItem) -> Any:
+        """Read the files that the options name; report problems at `item`."""
 
     def parts(self, request: Request) -> Sequence[str]:
         """Return the name of each thing that a request asks for, such as `x86-64-v3`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from aotbuild.errors import ProjectError
 from aotbuild.format.files import read_regular
-from aotbuild.manifest.schema import schema_text
+from aotbuild.manifest.model import schema_text
 from aotbuild.record.entries import Entry
 from aotbuild.record.specs import TODO, Unknown
 

@@ -14,8 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format import record
-from aotbuild.manifest import PartitionSpec as ManifestSpec
-from aotbuild.manifest import Sharding, ShardingLike, ShardingTree
+from aotbuild.manifest import MeshAxes, Sharding, ShardingLike, ShardingTree
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve
 from aotbuild.worker.user_errors import shorten, user_traceback
@@ -148,7 +147,7 @@ def _follow(tree: Sharding, path: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...
             return (), tuple(steps)
         steps.append(key)
         tree = items[key]
-    if isinstance(tree, ManifestSpec):
+    if isinstance(tree, MeshAxes):
         return tuple(tree.axes), tuple(steps)
     return (), tuple(steps)
 
@@ -231,7 +230,7 @@ def _named(nodes: Mapping[Any, Any]) -> _Named:
     return _Named(tuple(items))
 
 
-def _spec_in(leaf: Any, mesh: Mapping[str, int], where: str) -> ManifestSpec | None:
+def _spec_in(leaf: Any, mesh: Mapping[str, int], where: str) -> MeshAxes | None:
     """Return the spec of a leaf; TraceRefused if it is over another mesh, or no sharding."""
     found = getattr(leaf, "sharding", None) if hasattr(leaf, "shape") else leaf
     if isinstance(found, NamedSharding):
@@ -240,7 +239,7 @@ def _spec_in(leaf: Any, mesh: Mapping[str, int], where: str) -> ManifestSpec | N
             raise TraceRefused(msg)
         found = found.spec
     if isinstance(found, PartitionSpec):
-        return ManifestSpec(_axes(found, mesh, where))
+        return MeshAxes(_axes(found, mesh, where))
     is_whole = isinstance(found, jax.sharding.Sharding) and found.is_fully_replicated
     if found is None or is_whole or isinstance(found, bool | int | float | complex):
         return None

@@ -1,18 +1,19 @@
-"""What the fuzz tests once got past the index reader: each is refused as a damaged index."""
+"""What fuzzing once got past the index reader: each is refused as a damaged index."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import pytest
-from support.fuzz import nested
 from support.index_fuzz import (
     FUNCTION,
     HEAD_AT,
     INDEX,
     RECORDS,
+    nested,
     objects_of,
     use,
     vouched,
@@ -20,7 +21,7 @@ from support.index_fuzz import (
 )
 from support.records import HEADER, make_function, make_record
 
-from aotbuild.errors import InvalidIndex
+from aotbuild.errors import AotbuildError, InvalidIndex
 from aotbuild.format.canonical import canonical_json, read_canonical
 from aotbuild.format.index import Index, write_index
 from aotbuild.format.outputs import describe_output
@@ -30,6 +31,15 @@ from aotbuild.format.values import decode, shown
 from aotbuild.report.words import number
 
 DIGEST = "ab" * 32
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_flipped_bits_are_never_accepted(seed: int) -> None:
+    data, chance = bytearray(INDEX), random.Random(seed)
+    for _ in range(1 + seed % 3):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    with pytest.raises(AotbuildError):
+        use(bytes(data))
 
 
 def edited(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.manifests import function, manifest, refused, refused_option, whole
 
-from aotbuild.manifest import PartitionSpec, ShardingLike, ShardingTree
+from aotbuild.manifest import MeshAxes, ShardingLike, ShardingTree
 from aotbuild.manifest.function import Export
 
 
@@ -56,15 +56,15 @@ class TestShardings:
         )
         assert found.mesh == {"data": 2, "model": 4}
         assert found.in_shardings == {
-            "x": PartitionSpec(("data", None, ("model",))),
+            "x": MeshAxes(("data", None, ("model",))),
             "y": ShardingTree(
                 (
-                    ("w", ShardingTree(((0, PartitionSpec(())), ("b", None)))),
+                    ("w", ShardingTree(((0, MeshAxes(())), ("b", None)))),
                     ("c", ShardingLike("m:a")),
                 )
             ),
         }
-        assert found.out_shardings == PartitionSpec((("data", "model"),))
+        assert found.out_shardings == MeshAxes((("data", "model"),))
 
     @pytest.mark.parametrize(
         ("options", "message"),

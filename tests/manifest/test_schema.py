@@ -13,7 +13,7 @@ import yaml
 from support import schemas
 
 from aotbuild.manifest import json_schema
-from aotbuild.manifest.schema import schema_text
+from aotbuild.manifest.model import schema_text
 
 ROOT = Path(__file__).parents[2]
 COMPLETE = ROOT / "tests" / "packages" / "manifests" / "complete.yaml"

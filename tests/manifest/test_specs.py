@@ -14,8 +14,8 @@ from aotbuild.manifest import (
     LeafSpec,
     LikeSpec,
     ListSpec,
+    MeshAxes,
     NoneSpec,
-    PartitionSpec,
     Sharding,
     ShardingLike,
     ShardingTree,
@@ -179,7 +179,7 @@ SPECS = st.recursive(
 AXES = st.none() | NAMES | st.lists(NAMES, max_size=2).map(tuple)
 SHARDINGS: st.SearchStrategy[Sharding] = st.recursive(
     st.none()
-    | st.builds(PartitionSpec, st.lists(AXES, max_size=3).map(tuple))
+    | st.builds(MeshAxes, st.lists(AXES, max_size=3).map(tuple))
     | st.builds(ShardingLike, st.just("m:specs")),
     lambda inner: st.builds(
         ShardingTree, st.lists(st.tuples(NAMES | st.integers(0, 9), inner), max_size=3).map(tuple)

@@ -8,7 +8,7 @@ from support.projects import PACKAGES
 
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import load_manifest, parse_manifest
-from aotbuild.manifest.model import Toolchain
+from aotbuild.manifest.model import ToolchainItem
 from aotbuild.platforms.building import Request
 from aotbuild.platforms.cpu.describe import CpuOptions
 from aotbuild.platforms.cuda.describe import CudaOptions, GpuFiles
@@ -168,7 +168,7 @@ class TestTargets:
 class TestToolchains:
     def test_values(self) -> None:
         found = manifest('toolchains: [{jax: 0.10.2, python: "3.11"}, {jax: "0.11"}]\n').toolchains
-        assert found == (Toolchain(jax="0.10.2", python="3.11"), Toolchain(jax="0.11"))
+        assert found == (ToolchainItem(jax="0.10.2", python="3.11"), ToolchainItem(jax="0.11"))
 
     def test_numbers(self) -> None:
         assert refused(whole("toolchains: [{jax: 0.10, python: 3.11}]\n")) == [
@@ -193,7 +193,7 @@ class TestToolchains:
             "toolchains.0.packages.1: expected a requirement such as 'numpy>=2', found 'numpy=>2'"
         ]
         (found,) = manifest(text.replace(", 'numpy=>2'", "")).toolchains
-        assert found == Toolchain(jax="0.10.2", packages=("numpy>=2",))
+        assert found == ToolchainItem(jax="0.10.2", packages=("numpy>=2",))
 
     def test_duplicate(self) -> None:
         found = refused(whole("toolchains: [jax: 0.10.2, jax: 0.10.2]\n"))

@@ -23,69 +23,34 @@ def problems(text: str) -> list[str]:
 
 class TestSurprises:
     @pytest.mark.parametrize(
-        ("text", "message"),
+        ("text", "remedy"),
         [
-            (
-                "no",
-                (
-                    "'no' is read as a boolean by YAML 1.1 and text by YAML 1.2; "
-                    'write "no" in quotes for the text, or false for the boolean'
-                ),
-            ),
-            (
-                "12:30",
-                (
-                    "'12:30' is read as a whole number by YAML 1.1 and text by YAML 1.2; "
-                    'write "12:30" in quotes for the text'
-                ),
-            ),
-            (
-                "010",
-                (
-                    "'010' is read as the octal 010 by YAML 1.1 and 10 by YAML 1.2; "
-                    'write "010" in quotes for the text, or 10 for the number'
-                ),
-            ),
-            (
-                "2024-01-31",
-                (
-                    "'2024-01-31' is read as a date by YAML 1.1 and text by YAML 1.2; "
-                    'write "2024-01-31" in quotes'
-                ),
-            ),
-            (
-                "1e-6",
-                (
-                    "'1e-6' is read as text by YAML 1.1 and a number by YAML 1.2; "
-                    'write "1e-6" in quotes for the text, or 1.0e-06 for the number'
-                ),
-            ),
+            ("no", "for the text, or false for the boolean"),
+            ("12:30", "for the text"),
+            ("010", "for the text, or 10 for the number"),
+            ("2024-01-31", "for the text"),
+            ("1e-6", "for the text, or 1.0e-06 for the number"),
         ],
     )
-    def test_message(self, text: str, message: str) -> None:
+    def test_message(self, text: str, remedy: str) -> None:
         found = problems(f"{HEAD}    env: {{A: {text}}}\n")
-        assert found == [f"aot.yaml:6:14: functions.f.env.A: {message}"]
+        differs = f"YAML 1.1 and YAML 1.2 read '{text}' differently"
+        assert found == [
+            f'aot.yaml:6:14: functions.f.env.A: {differs}; write "{text}" in quotes {remedy}'
+        ]
 
     @pytest.mark.parametrize(
         "text",
         [
-            "yes",
-            "No",
-            "ON",
-            "off",
-            "1_000",
-            "0b101",
-            "0o17",
-            "08",
-            "1:30:00",
-            "1:30.5",
-            "=",
-            "-.5",
-            "2001-12-14t21:59:43.10-05:00",
-            "1_0.5",
-            "1e400",
-            "9" * 301,
-            "0x" + "f" * 5000,
+            *("yes", "No", "ON", "off", "1_000", "0b101", "0o17", "08", "1:30:00", "1:30.5", "="),
+            *(
+                "-.5",
+                "2001-12-14t21:59:43.10-05:00",
+                "1_0.5",
+                "1e400",
+                "9" * 301,
+                "0x" + "f" * 5000,
+            ),
         ],
     )
     def test_refused(self, text: str) -> None:
@@ -105,14 +70,14 @@ class TestSurprises:
 
     def test_merge_key(self) -> None:
         assert problems(f"{HEAD}    <<: {{}}\n")[0] == (
-            "aot.yaml:6:5: functions.f: '<<' is read as a merge key by YAML 1.1 and text by "
-            "YAML 1.2; write the keys out"
+            "aot.yaml:6:5: functions.f: YAML 1.1 and YAML 1.2 read '<<' differently; "
+            "write the keys out"
         )
 
     def test_boolean_key(self) -> None:
         found = problems("version: 1\npackage: p\nfunctions:\n  on: {call: m:f}\n")
         assert [line.split(";")[0] for line in found] == [
-            "aot.yaml:4:3: functions: 'on' is read as a boolean by YAML 1.1 and text by YAML 1.2"
+            "aot.yaml:4:3: functions: YAML 1.1 and YAML 1.2 read 'on' differently"
         ]
 
 
@@ -198,7 +163,10 @@ class TestWhole:
     def test_syntax_error_after_other_problems(self) -> None:
         found = problems("a: no\nb: [1\n")
         assert len(found) == 2
-        assert found[0].startswith("aot.yaml:1:4: a: 'no' is read as")
+        assert found[0].startswith("aot.yaml:1:4: a: YAML 1.1 and YAML 1.2 read 'no' differently")
+
+    def test_problems_are_capped(self) -> None:
+        assert len(problems("".join(f"k{i}: 1\n" for i in range(2000)))) == 1000
 
 
 class TestFile:
@@ -242,37 +210,6 @@ class TestFile:
         manifest = load_manifest(path)
         assert manifest.digest == hashlib.sha256(path.read_bytes()).hexdigest()
         assert manifest.file == str(path)
-
-
-class TestLinks:
-    """A manifest that is a link may lead to a file of secrets, which no error quotes."""
-
-    @pytest.mark.parametrize(
-        "secret",
-        [
-            "machine github.com login x password hunter2",
-            '{"auths": {"hunter2": 1}}',
-            "- hunter2: [",
-            "*hunter2",
-        ],
-    )
-    def test_what_it_leads_to_is_not_quoted(self, tmp_path: Path, secret: str) -> None:
-        (tmp_path / ".netrc").write_text(secret)
-        (tmp_path / "aot.yaml").symlink_to(".netrc")
-        with pytest.raises(ManifestError) as caught:
-            load_manifest(tmp_path / "aot.yaml")
-        (problem,) = caught.value.problems
-        assert problem.message == (
-            "a link to a file that is no manifest; expected a map that begins with version: 1"
-        )
-
-    def test_one_to_a_manifest_is_followed(self, tmp_path: Path) -> None:
-        (tmp_path / "real.yaml").write_text(f'{HEAD}    args: [x: "f32[2]"]\n')
-        (tmp_path / "aot.yaml").symlink_to("real.yaml")
-        assert load_manifest(tmp_path / "aot.yaml").package == "p"
-        (tmp_path / "real.yaml").write_text(f"{HEAD}    unknown: text\n")
-        with pytest.raises(ManifestError, match="unknown"):
-            load_manifest(tmp_path / "aot.yaml")
 
 
 def test_todo_is_refused_once_at_each_place() -> None:

@@ -125,7 +125,7 @@ from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
-from aotbuild.manifest.schema import json_schema
+from aotbuild.manifest.model import json_schema
 from aotbuild.runtime.compatibility import select
 from aotbuild.toolchains.toolchain import probe
 

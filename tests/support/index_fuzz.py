@@ -21,6 +21,15 @@ from aotbuild.report.document import package_document
 from aotbuild.runtime.compatibility import select
 from support.records import HEADER, make_function, make_record
 
+
+def nested(depth: int) -> list[Any]:
+    """Return a list in a list in a list."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 HOST = Host("cpu", 1, ("cpu",), 1, "x86_64", frozenset(), "0.10.2", x64=False)
 
 

@@ -14,9 +14,9 @@ from aotbuild.platforms.building import (
     BuildMachine,
     Description,
     Hardware,
-    Place,
     Process,
     Request,
+    TargetItem,
     Versions,
 )
 from aotbuild.platforms.cuda.gpu_files import HERE, GpuFiles, read_files
@@ -133,13 +133,13 @@ class Cuda(Description):
         memory=600 << 20,
     )
 
-    def read(self, options: Any, place: Place) -> GpuFiles:
+    def read(self, options: Any, item: TargetItem) -> GpuFiles:
         if options.devices is not None and options.devices % options.processes:
             count = str(options.devices)[:20]
-            place.report(f"{options.processes} processes cannot share {count} devices", "processes")
+            item.report(f"{options.processes} processes cannot share {count} devices", "processes")
         if HERE in options.gpu and options.processes > 1:
-            place.report("gpu: host builds for GPUs of one process", "processes")
-        return read_files(options.gpu, options.tuning, place)
+            item.report("gpu: host builds for GPUs of one process", "processes")
+        return read_files(options.gpu, options.tuning, item)
 
     def parts(self, request: Request) -> Sequence[str]:
         options = request.options

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aotbuild.errors import ManifestError, NoGpu
 from aotbuild.format.words import quote
-from aotbuild.platforms.building import Place
+from aotbuild.platforms.building import TargetItem
 from aotbuild.platforms.cuda.driver import open_driver
 from aotbuild.platforms.cuda.presets import (
     GpuPreset,
@@ -36,77 +36,63 @@ class GpuFiles:
     here: GpuPreset | None = None
 
 
-def read_files(gpus: Sequence[str], tuning: str | None, place: Place) -> GpuFiles:
+def read_files(gpus: Sequence[str], tuning: str | None, item: TargetItem) -> GpuFiles:
     """Read presets and tuning results; report what is wrong with them."""
-    found = [_preset(name, number, place) for number, name in enumerate(gpus)]
+    found = [_preset(name, number, item) for number, name in enumerate(gpus)]
     presets = tuple(preset for preset in found if preset)
     here = found[list(gpus).index(HERE)] if HERE in gpus else None
-    return GpuFiles(presets, None if tuning is None else _tuning(tuning, presets, place), here)
+    return GpuFiles(presets, None if tuning is None else _tuning(tuning, presets, item), here)
 
 
-def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
+def _preset(name: str, number: int, item: TargetItem) -> GpuPreset | None:
     """Return the preset of a GPU; None if it has problems, which are reported."""
     if name == HERE:
-        return _preset_here(number, place)
+        return _preset_here(number, item)
     if not is_file_name(name):
         return shipped_preset(name)
-    try:
-        file = place.file(name)
-    except OSError:
+    file = item.folder / name
+    if not file.exists():
         message = f"no such file: {quote(name)}, looked for beside the manifest"
-        place.report(message, "gpu", number)
-        return None
-    except ValueError as err:
-        place.report(str(err), "gpu", number)
+        item.report(message, "gpu", number)
         return None
     if file.stem in preset_files():
         message = f"{quote(name)} has the name of a preset, {file.stem}; rename the file"
-        place.report(message, "gpu", number)
+        item.report(message, "gpu", number)
         return None
     try:
-        return read_preset(file, place.read_model)
+        return read_preset(file, item.read_model)
     except ManifestError as err:
-        place.extend(err.problems)
+        item.extend(err.problems)
         return None
 
 
-def _preset_here(number: int, place: Place) -> GpuPreset | None:
+def _preset_here(number: int, item: TargetItem) -> GpuPreset | None:
     """Return this machine's GPU, by the name of the shipped preset of its kind if there is one."""
     try:
         gpu = open_driver().describe(0, HERE)
     except NoGpu as err:
         message = f"no GPU can be used here: {err.reason}"
-        place.report(
-            f"{message}; build on the machine that has it, or name a preset", "gpu", number
-        )
+        item.report(f"{message}; build on the machine that has it, or name a preset", "gpu", number)
         return None
     return named_by_kind(gpu)
 
 
-def _tuning(name: str, presets: Sequence[GpuPreset], place: Place) -> str | None:
+def _tuning(name: str, presets: Sequence[GpuPreset], item: TargetItem) -> str | None:
     """Return the text of a file of tuning results; None if it has a problem, which is reported."""
     try:
-        file = place.file(name)
-    except ValueError as err:
-        place.report(str(err), "tuning")
-        return None
-    except OSError as err:
-        place.report(_unreadable(name, err), "tuning")
-        return None
-    try:
-        text = read_text(file)
+        text = read_text(item.folder / name)
         results = TuningResults.parse(text)
     except OSError as err:
-        place.report(_unreadable(name, err), "tuning")
+        item.report(_unreadable(name, err), "tuning")
         return None
     except ValueError as err:
         message = f"{quote(name)} is no file of tuning results: {err}; {_REMEDY}"
-        place.report(message, "tuning")
+        item.report(message, "tuning")
         return None
     measured, kinds = results.device_kinds, {preset.device_kind for preset in presets}
     if measured and kinds and not kinds & set(measured):
         message = f"{quote(name)} has results of {', '.join(measured)}, but this target is "
-        place.report(f"{message}{', '.join(sorted(kinds))}; tune on that GPU", "tuning")
+        item.report(f"{message}{', '.join(sorted(kinds))}; tune on that GPU", "tuning")
     return text
 
 

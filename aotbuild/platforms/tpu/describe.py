@@ -13,9 +13,9 @@ from aotbuild.platforms.building import (
     BuildMachine,
     Description,
     Hardware,
-    Place,
     Process,
     Request,
+    TargetItem,
     Versions,
 )
 from aotbuild.platforms.options import Model, Processes, listed, refuse
@@ -90,14 +90,14 @@ class Tpu(Description):
         memory=600 << 20,
     )
 
-    def read(self, options: Any, place: Place) -> None:
+    def read(self, options: Any, item: TargetItem) -> None:
         """Report slices that cannot be split into that many processes."""
         for name in options.topology if options.processes else ():
             counts = machine_counts(parse_slice(name))
             if options.processes not in counts:
                 message = f"{quote(name)} can be in {one_of(counts)} processes"
                 message += f", one for each machine, found {options.processes}"
-                place.report(message, "processes")
+                item.report(message, "processes")
 
     def parts(self, request: Request) -> Sequence[str]:
         options = request.options
