@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import replace
 from typing import Any
 
-from aotbuild.errors import AotbuildError
 from aotbuild.format import index as index_module
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.index import Index, write_index
@@ -65,11 +63,6 @@ def use(data: bytes) -> None:
         text.executable_rows(function_facts)
     text.coverage_rows(found), text.constant_rows(found), text.setting_rows(found)
     "\n".join(lines).encode()
-
-
-def must_end_well(data: bytes) -> None:
-    with contextlib.suppress(AotbuildError):
-        use(data)
 
 
 # --- valid indexes to begin with ------------------------------------------------------------------
