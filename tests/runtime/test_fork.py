@@ -149,26 +149,6 @@ def test_children_read_a_wheel_that_their_parent_opened(tmp_path: Path) -> None:
     assert fresh(READERS, str(wheel)) is True
 
 
-def test_reading_a_wheel_leaves_the_offset_that_children_share(tmp_path: Path) -> None:
-    code = """
-import json, os, sys
-from pathlib import Path
-from aotbuild.runtime.wheel_source import WheelSource
-def offset():
-    files = [int(name) for name in os.listdir("/proc/self/fd")]
-    mine = [number for number in files if os.path.exists(f"/proc/self/fd/{number}")
-            and os.path.realpath(f"/proc/self/fd/{number}") == os.path.realpath(sys.argv[1])]
-    return [os.lseek(number, 0, os.SEEK_CUR) for number in mine]
-source = WheelSource(Path(sys.argv[1]))
-before = offset()
-source.read("blobs/3")
-print(json.dumps([len(before), offset() == before]))
-"""
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("no /proc here")
-    assert fresh(code, str(write_wheel(tmp_path))) == [1, True]
-
-
 def write_wheel(folder: Path) -> Path:
     path = folder / "p-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
