@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aotbuild.build.events import UnitDone
 from aotbuild.build.plan import Plan
+from aotbuild.build.progress import UnitDone
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
@@ -69,12 +69,12 @@ def _different(results: Iterable[UnitDone]) -> list[UnitDone]:
     first: dict[tuple[str, ...], UnitDone] = {}
     for result in sorted(results, key=lambda r: bool(r.unit.fed_back)):
         if result.record:
-            first.setdefault(_identity(result.record), result)
+            first.setdefault(identity_of(result.record), result)
     unique = {id(result.unit) for result in first.values()}
     return [r for r in results if not r.record or not r.unit.fed_back or id(r.unit) in unique]
 
 
-def _identity(record: Record) -> tuple[str, ...]:
+def identity_of(record: Record) -> tuple[str, ...]:
     """Return what a call can tell a record by."""
     jaxlib = str(record.requires.jaxlib)
     return record.function, record.signature.key(), str(record.target), jaxlib
@@ -101,7 +101,7 @@ def _conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
     for result in results:
         if result.record is None:
             continue
-        key = _identity(result.record)
+        key = identity_of(result.record)
         if key in seen:
             message = f"has the same signature as {seen[key].unit}; remove one of them"
             yield result.failed(STAGE, message)

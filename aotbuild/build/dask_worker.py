@@ -11,7 +11,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -19,14 +19,15 @@ from typing import Any
 
 from distributed import WorkerPlugin, get_worker
 
-from aotbuild.build.attempt import Outcome, Request, run_attempt
-from aotbuild.build.pool import WorkerPool, usable_cpus
+from aotbuild.build.machine_limits import usable_cpus
+from aotbuild.build.pool import Attempt, Ended, WorkerPool
 from aotbuild.build.project_files import unpack_project
-from aotbuild.build.protocol import Done, Hello, Reply, Started, to_line
+from aotbuild.build.protocol import Done, Hello, Reply, to_line
+from aotbuild.format.layout import BLOBS
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.build_store import open_store
 from aotbuild.store.folder import Folder
-from aotbuild.toolchains.exact import ExactToolchain
+from aotbuild.toolchains.environments import ExactToolchain
 from aotbuild.toolchains.toolchain import Toolchain
 
 # Compiler processes end after so many seconds without a job.
@@ -49,7 +50,7 @@ class Answer:
     machine: str
     root: str = ""
     messages: list[str] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=Outcome)
+    ended: Ended = field(default_factory=Ended)
     entries: dict[str, bytes] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     refused: str = ""
@@ -93,8 +94,8 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             self._pool.close()
         self._cleanup.close()
 
-    def attempt(self, request: Request, have: frozenset[str], say: Callable[[str], None]) -> Answer:
-        """Run an attempt; `have` are names of blobs that the build machine has already."""
+    def run(self, attempt: Attempt) -> Answer:
+        """Run an attempt, and collect what it made."""
         machine = socket.gethostname()
         found, expected = metadata.version("aotbuild"), self._hello.provenance["aotbuild"]
         if found != expected:
@@ -105,33 +106,20 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             )
         with self._lock:
             pool = self._pool = self._pool or self._open()
-            toolchain = self._toolchain(request.settings.toolchain, say)
+            toolchain = self._toolchain(attempt.settings.toolchain)
             self._keep_compilers()
-        settings = replace(request.settings, toolchain=toolchain)
+        settings = replace(attempt.settings, toolchain=toolchain)
         messages: list[Reply] = []
-
-        def tell(message: Reply) -> None:
-            messages.append(message)
-            if isinstance(message, Started) and message.target:
-                say(f"compiling {request.job.label} for {message.target}")
-            elif isinstance(message, Started) and message.doing:
-                say(message.doing)
-
         try:
-            outcome = run_attempt(pool, replace(request, settings=settings), tell)
+            ended = pool.run(replace(attempt, settings=settings), messages.append)
         finally:
             self._end_idle_compilers(pool)
         lines = list(map(to_line, messages))
         named = {digest for line in lines for digest in _DIGEST.findall(line)}
-        kept = [message for message in messages if isinstance(message, Done)]
-        return Answer(
-            machine,
-            str(self._root),
-            lines,
-            outcome,
-            _entries(pool, {key for each in kept for key in (*each.made, *each.used)}),
-            _blobs(pool, named, have),
-        )
+        done = [message for message in messages if isinstance(message, Done)]
+        keys = {key for each in done for key in (*each.made, *each.used)}
+        entries, blobs = _entries(pool, keys), _blobs(pool, named)
+        return Answer(machine, str(self._root), lines, ended, entries, blobs)
 
     def _open(self) -> WorkerPool:
         """Unpack the project, and return a pool of compilers without any."""
@@ -158,9 +146,9 @@ class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no ty
             folder=folder if folder.is_dir() else self._root,
         )
 
-    def _toolchain(self, wanted: Toolchain, say: Callable[[str], None]) -> Toolchain:
+    def _toolchain(self, wanted: Toolchain) -> Toolchain:
         if wanted not in self._toolchains:
-            self._toolchains[wanted] = self._exact[wanted].here(say)
+            self._toolchains[wanted] = self._exact[wanted].here()
         return self._toolchains[wanted]
 
     def _keep_compilers(self) -> None:
@@ -183,29 +171,23 @@ def _entries(pool: WorkerPool, keys: set[str]) -> dict[str, bytes]:
     return {key: raw for key, raw in found if raw is not None}
 
 
-def _blobs(pool: WorkerPool, digests: set[str], have: frozenset[str]) -> dict[str, bytes]:
-    """Return the blobs with these digests, by file name, without those that the build has."""
+def _blobs(pool: WorkerPool, digests: set[str]) -> dict[str, bytes]:
+    """Return the blobs with these digests, by file name."""
     return {
         path.name: path.read_bytes()
-        for path in sorted((pool.hello.blobs / "blobs").glob("*"))
-        if path.name.partition(".")[0] in digests and path.name not in have
+        for path in sorted((pool.hello.blobs / BLOBS).glob("*"))
+        if path.name.partition(".")[0] in digests
     }
 
 
-def run_job(build: str, key: str, request: Request, have: frozenset[str]) -> Answer:
-    """Run an attempt on this worker, and log as events of Dask what is done for it.
+def run_job(build: str, attempt: Attempt) -> Answer:
+    """Run an attempt on this worker.
 
     RuntimeError if this machine fails: the error of a library may not survive the way back.
     """
-    worker = get_worker()
-
-    def say(doing: str) -> None:
-        worker.log_event(build, {"key": key, "worker": worker.address, "doing": doing})
-
-    say(f"{request.job.label}: begun")
-    plugin: BuildOnWorker = worker.plugins[build]
+    plugin: BuildOnWorker = get_worker().plugins[build]
     try:
-        return plugin.attempt(request, have, say)
+        return plugin.run(attempt)
     except Exception as err:  # noqa: BLE001 (whatever this machine lacks)
         msg = f"{socket.gethostname()}: {type(err).__name__}: {err}"
         raise RuntimeError(msg) from None

@@ -17,7 +17,7 @@ from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 # A plan of so many takes ten seconds and 400 MB.
 MAX_UNITS = 200_000
-Row = tuple[tuple[str, int | str], ...]
+SymbolicRow = tuple[tuple[str, int | str], ...]
 Statics = tuple[tuple[str | int, Hashable], ...]
 
 
@@ -35,7 +35,7 @@ class BuildUnit:
 
     name: str
     function: Function
-    row: Row
+    row: SymbolicRow
     statics: Statics
     target: Target
     toolchain: Toolchain
@@ -137,7 +137,7 @@ def _idle(manifest: Manifest, name: str) -> str:
 
 def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:
     """Drop units that a symbolic dim made equal; `1`, `1.0` and `True` stay different."""
-    found: dict[tuple[str, int, Row, str, Target, Toolchain], BuildUnit] = {}
+    found: dict[tuple[str, int, SymbolicRow, str, Target, Toolchain], BuildUnit] = {}
     for unit in units:
         statics = repr([(name, encode(value)) for name, value in unit.statics])
         key = (unit.name, unit.place, unit.row, statics, unit.target, unit.toolchain)
@@ -166,7 +166,7 @@ def _units(manifest: Manifest, environment: Environment, name: str) -> Iterator[
 
 def _signatures(
     function: Function, targets: Sequence[Request]
-) -> Iterator[tuple[int, Row, Statics, Request]]:
+) -> Iterator[tuple[int, SymbolicRow, Statics, Request]]:
     for place, spec in enumerate(function.each_signature):
         for row, values, target in product(spec.rows, product(*spec.static.values()), targets):
             yield place, row, tuple(zip(spec.static, values, strict=True)), target
@@ -187,7 +187,7 @@ def _suffix(target: Target, toolchain: Toolchain, environment: Environment) -> s
     return "" if is_plain else f" with jaxlib {toolchain.jaxlib}"
 
 
-def _symbolic_row(row: Row, function: Function) -> Row:
+def _symbolic_row(row: SymbolicRow, function: Function) -> SymbolicRow:
     return tuple((name, function.export.dims.get(name, size)) for name, size in row)
 
 

@@ -1,96 +1,80 @@
-"""The pool of worker processes: as many as this machine has room for, kept for the next job."""
+"""Attempts at jobs by a pool of worker processes, which are kept for the next job."""
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aotbuild.build.jobs import Settings
-from aotbuild.build.protocol import Hello
+from aotbuild.build.jobs import Job
+from aotbuild.build.machine_limits import available_memory, most_jobs
+from aotbuild.build.protocol import Hello, Reply, Started
+from aotbuild.build.time_limits import GoldenLimit
 from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
-from aotbuild.errors import PlanError
-from aotbuild.format.target import is_count
-from aotbuild.format.values import cut
+from aotbuild.build.worker_settings import Settings
 
-JOBS_VARIABLE = "AOTBUILD_JOBS"
-_ROOT = Path("/")
+# Gets the messages of an attempt.
+Tell = Callable[[Reply], None]
 
 
-def usable_cpus(root: Path = _ROOT) -> int:
-    """Return how many CPUs this process may use, by its affinity and its control groups' quotas."""
-    try:
-        scheduled = len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        scheduled = os.cpu_count() or 1
-    quotas = [quota for folder in _groups(root) for quota in _quotas(folder)]
-    return max(1, min([scheduled, *map(math.ceil, quotas)]))
+@dataclass(frozen=True)
+class Attempt:
+    """A job to be given to a worker with these settings, which either finishes it or exits.
 
-
-def available_memory(root: Path = _ROOT) -> int | None:
-    """Return the bytes that are free without swapping; None where the system does not say."""
-    lines = map(str.split, _text(root / "proc/meminfo").splitlines())
-    free = [int(words[1]) * 1024 for words in lines if words[:1] == ["MemAvailable:"]]
-    groups = [left for folder in _groups(root) for left in _left(folder)]
-    return max(0, min([*free, *groups])) if free or groups else None
-
-
-def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of the control group that this process is in (cgroup v2), and its parents.
-
-    In a container the path may be the host's, and only the mount's own files are there.
+    The job may take `timeout` seconds. Where its `golden` is `auto`, calling the function may take
+    `golden_timeout` of them.
     """
-    mount = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        if line.startswith("0::"):
-            inside = mount / line.removeprefix("0::").lstrip("/")
-            yield from (p for p in (inside, *inside.parents) if p.is_relative_to(mount))
+
+    settings: Settings
+    job: Job
+    timeout: float
+    golden_timeout: float
 
 
-def _quotas(folder: Path) -> Iterator[float]:
-    words = _text(folder / "cpu.max").split()
-    if words and words[0] != "max":
-        yield int(words[0]) / int(words[1])
+@dataclass(frozen=True)
+class Exited:
+    """How a worker exited in the middle of a job, with the end of its log.
+
+    `started` says that the process was a worker at all.
+    """
+
+    text: str
+    started: bool = True
+
+    @property
+    def reason(self) -> str:
+        """What happened, without the log."""
+        return self.text.partition("\n")[0]
 
 
-def _left(folder: Path) -> Iterator[int]:
-    most, used = (_text(folder / name).strip() for name in ("memory.max", "memory.current"))
-    if most.isdigit() and used.isdigit():
-        # Cached files count as used, but the kernel drops them when needed.
-        facts = dict(line.split() for line in _text(folder / "memory.stat").splitlines())
-        yield int(most) - int(used) + int(facts.get("inactive_file", 0))
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended: by itself, or because its worker exited.
 
+    `overtime` says that the worker was killed because calling the function took too long.
+    `golden_seconds` is how long that took.
+    """
 
-def _text(path: Path) -> str:
-    """Return the text of a file; empty where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
-
-
-# While there is no room for one more, in seconds: others may free memory, and do not say so.
-_LOOK_AGAIN = 1.0
+    exited: Exited | None = None
+    overtime: str | None = None
+    golden_seconds: float = 0.0
 
 
 @dataclass
 class WorkerPool:
-    """Workers by their settings, at most `limit` of them, and no more than memory allows.
+    """Workers by their settings, at most `limit` of them. Safe to use from several threads.
 
-    `memory` returns how many bytes are available now, or None. One worker is always allowed. It is
-    safe to use from several threads. `fetch` gets entries of the store that a worker wants.
-    Workers start in `folder`, by default in that of this process.
+    `fetch` gets entries of the store that a worker wants. Workers start in `folder`, by default in
+    that of this process.
     """
 
     hello: Hello
     import_root: Path
     limit: int
-    memory: Callable[[], int | None] = available_memory
     fetch: Callable[[str], bool] | None = None
     folder: Path | None = None
     stopped: bool = False
@@ -99,8 +83,26 @@ class WorkerPool:
     _broken: dict[Path | None, str] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def __post_init__(self) -> None:
-        self._budget = self.memory()
+    def run(self, attempt: Attempt, tell: Tell) -> Ended:
+        """Give a job to a worker; `tell` gets the job's messages as they come.
+
+        CancelledError if the pool was stopped.
+        """
+        try:
+            worker = self.take(attempt.settings)
+        except NotStarted as err:
+            return Ended(Exited(str(err), started=False))
+        limit = GoldenLimit(worker.kill, attempt.golden_timeout)
+        try:
+            _talk(worker, limit, attempt, tell)
+        except WorkerExited as err:
+            self.discard(worker, err)
+            if self.stopped:
+                raise CancelledError from err
+            exited = Exited(str(err), started=not isinstance(err, NotStarted))
+            return Ended(exited, limit.reason, limit.seconds)
+        (self.discard if limit.reason else self.give_back)(worker)
+        return Ended(None, limit.reason, limit.seconds)
 
     def take(self, settings: Settings) -> Worker:
         """Return an idle worker with these settings, or a new one as soon as there is room for it.
@@ -117,7 +119,7 @@ class WorkerPool:
                     worker = fitting[0]
                     self._idle.remove(worker)
                     break
-                if self._has_room(settings):
+                if len(self._idle) + len(self._busy) < self.limit:
                     worker = self._start(settings)
                     break
                 self._make_room()
@@ -168,21 +170,10 @@ class WorkerPool:
             self._idle.remove(worker)
             worker.close()
 
-    def _has_room(self, settings: Settings) -> bool:
-        """Return whether one more worker fits: into the limit, and into the memory then and now."""
-        alive = [*self._idle, *self._busy]
-        if not alive:
-            return True
-        needed = settings.process.memory
-        planned = needed + sum(worker.settings.process.memory for worker in alive)
-        free = self.memory()
-        fits = self._budget is None or free is None or (planned <= self._budget and needed <= free)
-        return len(alive) < self.limit and fits
-
     def _make_room(self) -> None:
         """End an idle worker, or wait until another thread gives one back."""
         if not self._idle:
-            self._changed.wait(_LOOK_AGAIN)
+            self._changed.wait()
             return
         surplus = self._idle.pop(0)
         self._changed.release()
@@ -192,35 +183,43 @@ class WorkerPool:
             self._changed.acquire()
 
 
-def most_jobs(environment: Mapping[str, str]) -> int:
-    """Return how many compilers may run at a time: AOTBUILD_JOBS, or one for each usable CPU."""
-    text = environment.get(JOBS_VARIABLE)
-    if not text:
-        return usable_cpus()
-    if not is_count(text):
-        msg = f"{JOBS_VARIABLE}: expected a whole number from 1 to 999,999, found {cut(text, 60)!r}"
-        raise PlanError(msg)
-    return int(text)
+def _talk(worker: Worker, limit: GoldenLimit, attempt: Attempt, tell: Tell) -> None:
+    """Run a job, and limit how long its function is called."""
+    if worker.is_new:
+        tell(Started(doing=f"starting jax {worker.settings.toolchain.jax}"))
+    try:
+        for message in worker.run(attempt.job, attempt.timeout):
+            match message:
+                case Started(stage="golden") if attempt.job.golden == "auto":
+                    limit.start()
+                case Started(stage="shrink"):
+                    limit.restart()
+            tell(message)
+    finally:
+        limit.stop()
 
 
 @contextmanager
 def open_pool(
     hello: Hello,
     import_root: Path,
-    most: int,
+    settings: Collection[Settings],
     jobs: int | None = None,
     fetch: Callable[[str], bool] | None = None,
-) -> Iterator[tuple[WorkerPool, Executor]]:
-    """Yield a pool for at most `most` jobs at a time, and the executor whose threads wait for it.
+) -> Iterator[tuple[Callable[[Attempt, Tell], Ended], Executor]]:
+    """Yield what runs an attempt at one of the jobs, and the executor whose threads wait for it.
 
-    There are no more workers than `jobs`, by default `most_jobs`. Leaving the block ends all of
-    them; an exception kills them. `fetch` is the pool's.
+    `settings` are those of each job. There are no more workers than `jobs`, by default `most_jobs`,
+    and no more than the memory that is free now has room for. Leaving the block ends all of them;
+    an exception kills them. `fetch` is the pool's.
     """
-    limit = min(jobs or most_jobs(os.environ), most)
-    pool = WorkerPool(hello, import_root, limit, fetch=fetch)
-    threads = ThreadPoolExecutor(limit)
+    limit = min(jobs or most_jobs(os.environ), len(settings))
+    if memory := available_memory():
+        limit = min(limit, memory // max(each.process.memory for each in settings))
+    pool = WorkerPool(hello, import_root, max(1, limit), fetch)
+    threads = ThreadPoolExecutor(pool.limit)
     try:
-        yield pool, threads
+        yield pool.run, threads
     except BaseException:  # Ctrl-C too: do not wait for compilers whose result nobody wants
         pool.stop()
         raise

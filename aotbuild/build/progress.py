@@ -1,251 +1,175 @@
-"""The progress of one job: what its worker said so far, as events of the build."""
+"""The events of a build, and what it says of them: a line for each unit that is done."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from aotbuild.build.events import Listener, UnitBusy, UnitDone, UnitStarted
-from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.protocol import Compiled, Done, Failed, GoldenOutputs, Reply, Started
-from aotbuild.format.record import DEVICE_BYTES, memory_use
+from aotbuild.errors import UnitFailure
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
 from aotbuild.format.words import bytes_text
 
-# For calling a function with golden inputs, once at each of its signatures; in seconds.
-GOLDEN_SECONDS = 60.0
-
-# The stages of a unit, as failures name them; `compile` and `trace` come from the worker, too.
-START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
-SHRINK = "shrink"
-_DOING = {
-    PAD: "checking what padding changes",
-    GOLDEN: "computing golden outputs",
-    SHRINK: "comparing with the plain executable",
-}
-
-_MEANT = "is meant for, by verify: {inputs: module:function}"
-# After an exception, and after the worker exited.
-RAISED_ADVICE = f"Give arguments that it {_MEANT}."
-_ELSEWHERE = "`aotbuild verify --against-jit` compares it where it runs"
-EXITED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}; {_ELSEWHERE}."
-TOO_MUCH_ADVICE = (
-    "verify: {golden: always} computes them all the same. A smaller signature of the function has "
-    f"its own, and {_ELSEWHERE}."
-)
-NOT_FINITE = (
-    "every golden output is NaN or infinite, which proves little; give arguments that the function "
-    f"{_MEANT}"
-)
-
-_CRASHED = "the compiler process crashed, and did not when it rewrote nothing"
+WAITING, COMPILING, DONE, FAILED = "waiting", "compiling", "done", "failed"
+# After so many seconds without a line, and after twice as many each time, up to the last.
+FIRST_REMINDER, _LAST_REMINDER = 1.0, 60.0
+Say = Callable[[str], None]
 
 
-def plain_kept(problem: str) -> str:
-    """Return the note about a rewritten executable that failed a check."""
-    return f"shrink: {problem}; the executable is kept as XLA made it. Please report this"
+@dataclass(frozen=True)
+class UnitDone:
+    """A finished unit: its record and function, or why it failed. `notes` are for the user.
+
+    `stored` says that the store had its executable, and `transient` that another build with the
+    same inputs may give something else.
+    """
+
+    unit: BuildUnit
+    function: Function | None = None
+    record: Record | None = None
+    failure: UnitFailure | None = None
+    notes: tuple[str, ...] = ()
+    stored: bool = False
+    transient: bool = False
+
+    def failed(self, stage: str, message: str) -> UnitDone:
+        """Return this unit as one that failed after it was compiled."""
+        failure = UnitFailure(str(self.unit), stage, message)
+        return UnitDone(self.unit, failure=failure)
+
+
+@dataclass(frozen=True)
+class UnitStarted:
+    """A worker began to compile this unit."""
+
+    unit: BuildUnit
+
+
+@dataclass(frozen=True)
+class UnitBusy:
+    """What is done for this unit before or after it is compiled, as `tracing f(batch=1)`.
+
+    An empty text says that this is over.
+    """
+
+    unit: BuildUnit
+    doing: str
+
+
+Event = UnitStarted | UnitBusy | UnitDone
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Do nothing: the listener of a build that nobody watches."""
+    del event
 
 
 @dataclass
-class Progress:
-    """The units of one job, as far as its worker has come.
+class UnitState:
+    """What is known of a unit so far. Times are in seconds, `size` is in bytes.
 
-    `waiting` are the units without a result, by target. `compiled` are units that wait for the
-    job's golden outputs, which all of them share. `targets` are those of the current worker, and
-    `at_work` those that fail if it exits now. `crashed` are targets whose compiler crashed, and
-    which are tried once more without rewriting. `fed` is what the next call gets, if that has other
-    avals. `is_transient` says that another build with the same inputs may give something else.
+    `doing` is what its worker does when it does not compile. `stored`: the store had it.
     """
 
-    waiting: dict[str, BuildUnit]
-    listener: Listener
-    golden_mode: str
-    compiled: list[tuple[BuildUnit, Compiled]] = field(default_factory=list)
-    golden: GoldenOutputs | None = None
-    targets: tuple[str, ...] = ()
-    crashed: set[str] = field(default_factory=set)
-    results: list[UnitDone] = field(default_factory=list)
-    stage: str = TRACE
-    at_work: tuple[str, ...] = ()
-    fed: Fed | None = None
-    is_transient: bool = False
+    unit: BuildUnit
+    state: str = WAITING
+    started: float | None = None
+    seconds: float | None = None
+    size: int | None = None
+    doing: str = ""
+    stored: bool = False
+
+    def end(self, event: UnitDone, now: float) -> None:
+        """Take how it ended."""
+        self.state = DONE if event.failure is None else FAILED
+        self.size = event.record.blob.size if event.record else None
+        self.stored = event.stored
+        if self.started is not None:
+            self.seconds = round(now - self.started, 3)
+
+    def __str__(self) -> str:
+        facts = [] if self.size is None else [bytes_text(self.size)]
+        facts += [] if self.seconds is None else [f"{self.seconds:.1f} s"]
+        facts += ["from the store"] if self.stored else []
+        tail = f"  ({', '.join(facts)})" if facts else ""
+        return f"{self.state}: {self.unit}{tail}"
+
+
+class Tracker:
+    """Keeps the state of each unit from the events of a build, which come from several threads.
+
+    `say` gets a line for each unit that ends. Units that are not in the plan, those of `feedback:`,
+    come last.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[BuildUnit],
+        say: Say = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # By identity: units with the static values 1 and True compare equal.
+        self._states = {id(unit): UnitState(unit) for unit in units}
+        self._say, self.clock = say, clock
+        self._lock = threading.Lock()
 
     @property
-    def is_unfinished(self) -> bool:
-        """Whether anything is left to do."""
-        return bool(self.waiting or self.compiled)
+    def states(self) -> list[UnitState]:
+        """The state of every unit, in the plan's order."""
+        return list(self._states.values())
 
-    def restart(self) -> None:
-        """Begin again: first with a unit that is to be compiled without rewriting, if there is one.
+    @property
+    def ended(self) -> int:
+        """How many units have ended."""
+        return sum(state.state in (DONE, FAILED) for state in self.states)
 
-        All units of the next worker, `targets`, depend on the trace.
-        """
-        again = tuple(target for target in self.waiting if target in self.crashed)
-        self.targets = again or tuple(self.waiting)
-        self.stage, self.at_work, self.golden = TRACE, self.targets, None
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        with self._lock:
+            state = self._states.setdefault(id(event.unit), UnitState(event.unit))
+            state.doing = event.doing if isinstance(event, UnitBusy) else ""
+            if isinstance(event, UnitStarted):
+                state.state, state.started = COMPILING, self.clock()
+            if isinstance(event, UnitDone):
+                state.end(event, self.clock())
+                self._say(f"[{self.ended}/{len(self._states)}] {state}")
 
-    def receive(self, message: Reply) -> None:
-        """Take a message of the worker."""
-        match message:
-            case Started():
-                self._started(message)
-            case Compiled():
-                self._compiled(message)
-            case Failed(target=None, stage=stage, error=error):
-                self._fail_compiled(stage, error)
-            case Failed(target=str(target), stage=stage, error=error):
-                done = UnitDone(self._leave(target))
-                self._finish(done.failed(stage, error))
-            case GoldenOutputs():
-                self.golden = message
-            case Done(fed=fed):
-                self.fed = fed
-
-    def _started(self, message: Started) -> None:
-        if message.stage == TRACE:
-            for target in [each for each in self.targets if each in self.waiting]:
-                self.listener(UnitBusy(self.waiting[target], message.doing, message.waits))
-        elif message.target is not None:
-            self.stage, self.at_work = COMPILE, (message.target,)
-            self.listener(UnitStarted(self.waiting[message.target]))
-        else:  # a check of all units that were compiled
-            self.stage, self.at_work = message.stage, ()
-            for unit, _ in self.compiled:
-                self.listener(UnitBusy(unit, _DOING[message.stage]))
-
-    def end(self) -> None:
-        """Finish the job: units that still wait for golden outputs have none."""
-        none = GoldenOutputs(reason="the function could not be traced again", transient=True)
-        self._complete(self.golden or none)
-
-    def worker_exited(self, text: str, reason: str, *, may_retry: bool = False) -> None:
-        """Give up what the worker was doing when it exited: units, or their golden outputs.
-
-        `text` is for the user, `reason` for the record, so that it names no path. With `may_retry`,
-        a unit that was being compiled is tried once more, without rewriting.
-        """
-        if may_retry and self.stage == COMPILE and not self.crashed.issuperset(self.at_work):
-            self.crashed.update(self.at_work)
-            return
-        for target in self.at_work:
-            self._finish(UnitDone(self.waiting.pop(target)).failed(self.stage, text))
-        if self.at_work:
-            return
-        if self.stage == SHRINK:
-            words = f"comparing the rewritten executable with the plain one: {reason}"
-            plain = [
-                _plain(message, plain_kept(words)) for _, message in self.compiled if message.plain
+    def doing(self) -> str:
+        """Return what the first worker does, and how many others do something else."""
+        with self._lock:
+            busy = [
+                state.doing or f"compiling {state.unit}"
+                for state in self._states.values()
+                if state.doing or state.state == COMPILING
             ]
-            for message in plain:
-                self._compared(message)
-            self.is_transient = True
-            self.end()
-        elif self.stage == PAD:
-            self._fail_compiled(PAD, f"calling the function with padded arguments: {text}")
-        elif self.golden_mode == "always":
-            error = f"calling the function with golden inputs: {text}\n{EXITED_ADVICE}"
-            self._fail_compiled(GOLDEN, error)
-        else:
-            note = f"no golden outputs: calling the function: {reason}\n{EXITED_ADVICE}"
-            self._complete(GoldenOutputs(reason=reason, notes=(note,), transient=True))
-
-    def _leave(self, target: str) -> BuildUnit:
-        """Return a unit that waits no more; the worker goes on to the next."""
-        unit = self.waiting.pop(target)
-        self.at_work = tuple(other for other in self.targets if other in self.waiting)[:1]
-        return unit
-
-    def _compiled(self, message: Compiled) -> None:
-        target = message.target
-        if target not in self.waiting:
-            self._compared(message)
-            return
-        if target in self.crashed:
-            message = _plain(message, plain_kept(_CRASHED))
-            self.is_transient = True
-        self.compiled.append((self._leave(target), message))
-
-    def _compared(self, message: Compiled) -> None:
-        """Take what a unit is after its rewritten executable was compared with the plain one."""
-        self.is_transient |= "note" in message.record.provenance.get("shrink", {})
-        self.compiled = [
-            (unit, message if compiled.target == message.target else compiled)
-            for unit, compiled in self.compiled
-        ]
-
-    def _complete(self, golden: GoldenOutputs) -> None:
-        is_transient = self.is_transient or golden.transient
-        for unit, compiled in self.compiled:
-            self._finish(_with_golden(unit, compiled, golden, is_transient=is_transient))
-        self.compiled.clear()
-
-    def _fail_compiled(self, stage: str, error: str) -> None:
-        for unit, compiled in self.compiled:
-            self._finish(UnitDone(unit, compiled.function, compiled.record).failed(stage, error))
-        self.compiled.clear()
-
-    def _finish(self, result: UnitDone) -> None:
-        result = _with_device_memory(result)
-        self.results.append(result)
-        self.listener(result)
+        others = len({*busy} - {*busy[:1]})
+        return "".join([*busy[:1], *([f", and {others} more"] if others else [])])
 
 
-def _with_device_memory(done: UnitDone) -> UnitDone:
-    """Return a result with its device's memory in the record, and a note if it needs more."""
-    unit, available = done.unit, done.unit.hardware.memory
-    if done.record is None or available is None or unit.target.is_portable:
-        return done
-    record = replace(done.record, analysis={**done.record.analysis, DEVICE_BYTES: available})
-    use = memory_use(record.analysis)
-    if use is None or use.needed <= available:
-        return replace(done, record=record)
-    note = (
-        f"{unit.target}: one device needs {bytes_text(use.needed)}; "
-        f"{unit.hardware.kind or unit.target.detail} has {bytes_text(available)}. Make a dim "
-        "smaller, spread it over more devices (mesh:), or donate arguments whose buffers the "
-        "results can take"
-    )
-    return replace(done, record=record, notes=(*done.notes, note))
+@contextmanager
+def reminders(tracker: Tracker, say: Say) -> Iterator[None]:
+    """Say what is waited for where nothing else is said."""
+    over = threading.Event()
+    thread = threading.Thread(target=_remind, args=(tracker, say, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
-def compared(compiled: Compiled, note: str) -> Compiled:
-    """Return a unit after the comparison that `plain` waits for: it is kept, or with a note not."""
-    if note:
-        return _plain(compiled, note)
-    provenance = {**compiled.record.provenance, "shrink": {"check": "compared"}}
-    record = replace(compiled.record, provenance=provenance)
-    return compiled.model_copy(update={"record": record, "plain": None})
-
-
-def _plain(compiled: Compiled, note: str) -> Compiled:
-    """Return a unit with its plain executable; the note says why."""
-    record = replace(
-        compiled.record,
-        blob=compiled.plain or compiled.record.blob,
-        provenance={**compiled.record.provenance, "shrink": {"note": note}},
-    )
-    notes = (*compiled.notes, note)
-    return compiled.model_copy(update={"record": record, "plain": None, "notes": notes})
-
-
-def _with_golden(
-    unit: BuildUnit,
-    compiled: Compiled,
-    golden: GoldenOutputs,
-    *,
-    is_transient: bool,
-) -> UnitDone:
-    record = compiled.record
-    if golden.golden is not None:
-        provenance = {**record.provenance, "floats": list(golden.floats)}
-        record = replace(record, golden=golden.golden, provenance=provenance)
-    else:
-        record = replace(record, provenance={**record.provenance, "golden": golden.reason})
-    notes = (*compiled.notes, *golden.notes)
-    return UnitDone(
-        unit,
-        compiled.function,
-        record,
-        notes=notes,
-        stored=compiled.stored,
-        transient=is_transient,
-    )
+def _remind(tracker: Tracker, say: Say, over: threading.Event) -> None:
+    """Say what is waited for where nothing else was said, at longer and longer intervals."""
+    started, patience, ended = tracker.clock(), FIRST_REMINDER, 0
+    while not over.wait(patience):
+        if ended != tracker.ended:
+            ended, patience = tracker.ended, FIRST_REMINDER
+        elif doing := tracker.doing():
+            say(f"{doing} ({tracker.clock() - started:.0f} s)")
+            patience = min(2 * patience, _LAST_REMINDER)

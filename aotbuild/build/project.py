@@ -12,7 +12,7 @@ from aotbuild.format.dist_info import installed_version
 from aotbuild.format.index import EDITABLE, write_index
 from aotbuild.format.signature import Function
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.toolchains.environments import find_environment, make_environments
+from aotbuild.toolchains.environments import find_environment
 from aotbuild.toolchains.project import project_requirements
 
 Say = Callable[[str], None]
@@ -24,13 +24,6 @@ class Project:
 
     plan: Plan
     sources: SourceTree
-
-    def prepare(self, say: Say) -> None:
-        """Make the environments that compile; `say` gets a line for each slow step.
-
-        PlanError if uv fails.
-        """
-        make_environments(self.plan.environment.toolchains, say)
 
 
 def open_project(

@@ -47,7 +47,7 @@ from aotbuild.format.record_json import (
 from aotbuild.format.signature import Function
 
 # Increase it with every change that an older side would misread.
-VERSION = 8
+VERSION = 9
 # What a job is doing, in this order: failures name it.
 Stage = Literal["trace", "compile", "pad", "golden", "shrink"]
 
@@ -161,16 +161,14 @@ class Wanted(Message):
 class Started(Message):
     """A stage of the job begins, or a part of it.
 
-    `target` is what is compiled for. `doing` is for people, as `importing mypkg.model`. `waits`
-    says that nobody does anything: the job waits for a machine. From `pad` on, the user's function
-    or a rewritten executable runs, and may do anything to the process.
+    `target` is what is compiled for. `doing` is for people, as `importing mypkg.model`. From `pad`
+    on, the user's function or a rewritten executable runs, and may do anything to the process.
     """
 
     type: Literal["started"] = "started"
     stage: Stage = "trace"
     target: str | None = None
     doing: str = ""
-    waits: bool = False
 
 
 class Compiled(Message):
@@ -232,19 +230,19 @@ class Done(Message):
     problems: dict[_Word, str] = Field(default_factory=dict)
 
 
-Request = Hello | RunJob | Fetched
+ToWorker = Hello | RunJob | Fetched
 Reply = Ready | Wanted | Started | Compiled | Failed | GoldenOutputs | Done
 
-_REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="type")])
+_REQUESTS: TypeAdapter[ToWorker] = TypeAdapter(Annotated[ToWorker, Field(discriminator="type")])
 _REPLIES: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="type")])
 
 
-def to_line(message: Request | Reply, token: str = "") -> str:
+def to_line(message: ToWorker | Reply, token: str = "") -> str:
     """Return a message as the line to write, with its line end."""
     return f"{token}{json.dumps(message.model_dump(mode='json'))}\n"
 
 
-def read_request(line: str) -> Request:
+def read_request(line: str) -> ToWorker:
     """Return what the build wrote; WrongVersion or NotAMessage otherwise."""
     return _read(_REQUESTS, line)
 

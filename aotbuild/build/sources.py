@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,33 +42,26 @@ class SourceTree:
         return "/".join((*self.package.split("."), FOLDER_NAME))
 
 
-@dataclass
-class TracedFiles:
-    """The files of a project that its build has imported. Several threads add to it.
+def source_digests(
+    sources: SourceTree,
+    imported: Iterable[str],
+    manifest: Manifest,
+    known: Mapping[str, str] | None,
+) -> SourceDigests:
+    """Return what the index keeps of the files that a build imported, and of the manifest.
 
-    `stored` has the store's key of each blob that is an entry of it, by SHA-256.
+    `known` has the digests of files as they were when the build began.
     """
-
-    files: set[str] = field(default_factory=set)
-    stored: dict[str, str] = field(default_factory=dict)
-
-    def digests(
-        self, sources: SourceTree, manifest: Manifest, known: Mapping[str, str] | None
-    ) -> SourceDigests:
-        """Return what the index keeps of them, and of the manifest.
-
-        `known` has the digests of files as they were when the build began.
-        """
-        import_root, file = sources.below(sources.import_root), Path(manifest.file)
-        if import_root is None:
-            return SourceDigests({})
-        name = sources.below(file) if file.is_file() else None
-        digests = {}
-        for each in sorted(self.files):
-            with suppress(OSError):  # the user's code wrote it, and removed it
-                digests[each] = (known or {}).get(each) or file_digest(sources.root / each)
-        files = {**digests, **({name: manifest.digest} if name else {})}
-        return SourceDigests(dict(sorted(files.items())), import_root, name, manifest.content)
+    import_root, file = sources.below(sources.import_root), Path(manifest.file)
+    if import_root is None:
+        return SourceDigests({})
+    name = sources.below(file) if file.is_file() else None
+    digests = {}
+    for each in sorted(imported):
+        with suppress(OSError):  # the user's code wrote it, and removed it
+            digests[each] = (known or {}).get(each) or file_digest(sources.root / each)
+    files = {**digests, **({name: manifest.digest} if name else {})}
+    return SourceDigests(dict(sorted(files.items())), import_root, name, manifest.content)
 
 
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:

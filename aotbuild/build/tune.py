@@ -7,9 +7,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from aotbuild.build.events import Listener
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.run_units import LOCAL, run_units
+from aotbuild.build.progress import Listener
+from aotbuild.build.run_units import LOCAL, BuildOptions, run_units
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError, UnitFailure
 from aotbuild.manifest import Function, Manifest
@@ -88,7 +88,7 @@ def tune(tuning: Tuning, sources: SourceTree, listener: Listener, known: str | N
     earlier = [tuner.parse(known)] if known is not None else []
     blobs.mkdir()
     # Here, whatever AOTBUILD_EXECUTOR says: other machines may have other devices.
-    done = run_units(plan, sources, blobs, listener, LOCAL)
+    done = run_units(plan, sources, blobs, listener, BuildOptions(executor=LOCAL)).results
     failures = tuple(result.failure for result in done if result.failure)
     found = [
         tuner.read(_results_of(tuning.folder, number), unit.hardware.kind, unit.toolchain.jax)

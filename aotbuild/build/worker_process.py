@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from aotbuild.build.jobs import Job, Settings
+from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import (
     Done,
     Fetched,
@@ -22,23 +20,17 @@ from aotbuild.build.protocol import (
     NotAMessage,
     Ready,
     Reply,
-    Request,
     RunJob,
+    ToWorker,
     Wanted,
     WrongVersion,
     read_reply,
     to_line,
 )
-from aotbuild.errors import PlanError
+from aotbuild.build.time_limits import TIMEOUT_VARIABLE
+from aotbuild.build.worker_settings import Settings
 from aotbuild.format.temporary import temporary_folder
-from aotbuild.store.place import VARIABLE
-from aotbuild.toolchains.toolchain import Toolchain
 
-# For one job, in seconds, and the variable that sets another limit.
-DEFAULT_TIMEOUT = 3600.0
-TIMEOUT_VARIABLE = "AOTBUILD_TIMEOUT"
-# A year; what is longer does not fit the timers of the system.
-_LONGEST_TIMEOUT = 366 * 24 * 3600
 # For a process to say that it is a worker, before it imports jax; in seconds.
 START_TIMEOUT = 120.0
 # A worker's first line is short; another program may never end its own. In characters.
@@ -50,16 +42,8 @@ _MORE_TIME = f"; {TIMEOUT_VARIABLE} sets another limit"
 _LESS_MEMORY = "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS"
 
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
 class WorkerExited(Exception):
-    """The worker process ended in the middle of a job; the text says how, with its log's end.
-
-    `crashed`: native code did it, by a signal that the build did not send and that is no SIGKILL.
-    """
-
-    crashed = False
+    """The worker process ended in the middle of a job; the text says how, with its log's end."""
 
 
 class NotStarted(WorkerExited):
@@ -87,7 +71,7 @@ class Worker:
         self._start_timeout = start_timeout
         self._cause: str | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        self._command = worker_command(settings.toolchain, import_root)
+        self._command = settings.command(import_root)
         self._interpreter = self._command[0]
         self._cleanup = ExitStack()
         self._folder: Path | None = None
@@ -107,7 +91,7 @@ class Worker:
                 stderr=self._log,
                 encoding="utf-8",
                 errors="replace",
-                env=worker_environment(self.settings),
+                env=self.settings.environment(os.environ),
                 start_new_session=True,
             )
         except OSError as err:
@@ -144,10 +128,7 @@ class Worker:
                     self._send(Fetched(found=found))
                 else:
                     yield message
-            error = WorkerExited(self._exit_text())
-            sent_by_others = self._cause is None and self._process.returncode < 0
-            error.crashed = sent_by_others and -self._process.returncode != signal.SIGKILL
-            raise error
+            raise WorkerExited(self._exit_text())
 
     def close(self) -> None:
         """End the process and wait for it."""
@@ -220,7 +201,7 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
-    def _send(self, message: Request) -> None:
+    def _send(self, message: ToWorker) -> None:
         assert self._process.stdin is not None
         # Where the pipe is broken, the reading side says what happened.
         with contextlib.suppress(BrokenPipeError):
@@ -251,18 +232,6 @@ class Worker:
         # Not seek and read: processes that still run write at the same position.
         tail = os.pread(self._log.fileno(), end - start, start)
         return tail.decode("utf-8", "replace").strip()
-
-
-def job_timeout(environment: Mapping[str, str]) -> float:
-    """Return how long one job may take, in seconds: AOTBUILD_TIMEOUT, or 3,600."""
-    text = environment.get(TIMEOUT_VARIABLE)
-    if not text:
-        return DEFAULT_TIMEOUT
-    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= _LONGEST_TIMEOUT:
-        expected = f"expected whole seconds from 1 to {_LONGEST_TIMEOUT}"
-        msg = f"{TIMEOUT_VARIABLE}: {expected}, found {text!r}"
-        raise PlanError(msg)
-    return float(text)
 
 
 def describe_exit(code: int, log: str) -> str:
@@ -298,40 +267,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
-    """Return the command of a worker that imports the project's sources from `import_root`.
-
-    The running interpreter imports what its parent does; another one what its environment has.
-    """
-    given = {
-        "aotbuild": str(_PACKAGE),
-        "path": worker_path(toolchain, import_root),
-        "whole": toolchain.interpreter is None,
-        "module": "aotbuild.worker.main",
-    }
-    interpreter = str(toolchain.interpreter or sys.executable)
-    # -P: nothing is imported from the script's own folder.
-    return [interpreter, "-P", str(_PACKAGE / "worker" / "start.py"), json.dumps(given)]
-
-
-def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
-    """Return the entries of sys.path that a worker is given; another interpreter adds its own."""
-    path = [str(import_root)]
-    if toolchain.interpreter is None:
-        path += [str(Path(entry).absolute()) for entry in sys.path if entry]
-    return path
-
-
-def worker_environment(settings: Settings) -> dict[str, str]:
-    """Return the variables of a worker; only this Python gets those that move its imports.
-
-    Only the build itself needs to know where the store is.
-    """
-    environment = settings.environment(dict(os.environ))
-    environment.pop(VARIABLE, None)
-    if settings.toolchain.interpreter is not None:
-        for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
-            environment.pop(name, None)
-    return environment

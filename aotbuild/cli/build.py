@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
@@ -15,8 +14,8 @@ from aotbuild.format.words import bytes_text, count_text
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
+    from aotbuild.build.progress import UnitState
     from aotbuild.build.project import Project
-    from aotbuild.build.unit_progress import UnitState
 
 _HEADERS = ("function", "signature", "target", "size", "flops", "tuned")
 
@@ -63,7 +62,10 @@ def build(
     fresh: bool,
 ) -> None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
+    from aotbuild.build.pack import build_project
+    from aotbuild.build.progress import Tracker
     from aotbuild.build.project import open_project
+    from aotbuild.build.run_units import BuildOptions
 
     if out is not None and in_place:
         msg = "--out and --in-place exclude each other"
@@ -71,44 +73,24 @@ def build(
     project = open_project(manifest, root, say)
     folder = _folder(project, out, in_place)
     check_replaceable(folder)
-    started = monotonic()
-    package = _compile(output, project, folder, jobs, executor, fresh=fresh)
-    _print(output, package, monotonic() - started)
+    output.document.update(plan_document(project), folder=str(folder))
+    options = BuildOptions(jobs, executor, fresh)
+    tracker = Tracker(project.plan.units, say)
+    try:
+        package = build_project(project, folder, say, options, tracker)
+    except BuildError as err:
+        output.document["failures"] = [vars(failure) for failure in err.failures]
+        raise
+    finally:
+        output.document["units"] = [_unit_state(state) for state in tracker.states]
+    _fill(output.document, package)
+    _print(output, package)
 
 
 def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     if in_place:
         return project.sources.import_root / project.sources.artifacts
     return out or Path("build", "aot", project.sources.artifacts)
-
-
-def _compile(
-    output: Output,
-    project: Project,
-    folder: Path,
-    jobs: int | None,
-    executor: str | None,
-    *,
-    fresh: bool,
-) -> Package:
-    from aotbuild.build.pack import build_package
-    from aotbuild.build.unit_progress import tracked
-
-    plan = project.plan
-    output.document.update(plan_document(project), folder=str(folder))
-    project.prepare(say)
-    with tracked(plan.units, say) as tracker:
-        try:
-            package = build_package(
-                plan, project.sources, folder, tracker, jobs, executor=executor, fresh=fresh
-            )
-        except BuildError as err:
-            output.document["failures"] = [vars(failure) for failure in err.failures]
-            raise
-        finally:
-            output.document["units"] = [_unit_state(state) for state in tracker.states]
-    _fill(output.document, package)
-    return package
 
 
 def _unit_state(state: UnitState) -> dict[str, Any]:
@@ -127,7 +109,11 @@ def _fill(document: dict[str, Any], package: Package) -> None:
         size=package.size,
         notes=list(package.notes),
         store=asdict(package.store),
-        origins=asdict(package.origins),
+        origins={
+            "stored": package.stored,
+            "compiled": len(package.records) - package.stored,
+            "recalled": package.recalled,
+        },
     )
     records = dict(zip(map(str, package.plan.units), package.records, strict=True))
     # Without units of `feedback:` that have the signature of another one.
@@ -137,9 +123,8 @@ def _fill(document: dict[str, Any], package: Package) -> None:
         unit.update(kind=record.blob.kind, sha256=record.blob.sha256, analysis=record.analysis)
 
 
-def _print(output: Output, package: Package, seconds: float) -> None:
+def _print(output: Output, package: Package) -> None:
     from aotbuild.build.plan import after_feedback
-    from aotbuild.build.unit_progress import origins, summary
     from aotbuild.report.text import choices_of
     from aotbuild.report.words import flops
 
@@ -159,7 +144,7 @@ def _print(output: Output, package: Package, seconds: float) -> None:
     columns = 6 if any(row[-1] != "-" for row in rows) else 5
     output.table(_HEADERS[:columns], [row[:columns] for row in rows])
     output.text()
-    for line in (*origins(package), summary(package, seconds)):
+    for line in package.summary:
         output.text(line)
     output.text(f"written to {package.folder}")
     for note in package.notes:

@@ -33,10 +33,10 @@ def tune(output: Output, manifest: Path, root: Path | None, out: Path) -> int | 
     measured in a process of its own; if one fails, the results of the others are written, and the
     exit code is 4.
     """
+    from aotbuild.build.progress import Tracker, reminders
     from aotbuild.build.sources import find_sources
     from aotbuild.build.tune import plan_tuning
     from aotbuild.build.tune import tune as run_tuning
-    from aotbuild.build.unit_progress import tracked
     from aotbuild.manifest import load_manifest
     from aotbuild.platforms.building import tuner
     from aotbuild.toolchains.toolchain import probe
@@ -48,7 +48,8 @@ def tune(output: Output, manifest: Path, root: Path | None, out: Path) -> int | 
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
     with temporary_folder(what="tune-") as folder:
         tuning = plan_tuning(loaded, probe(), by, local, folder)
-        with tracked(tuning.plan.units, say) as tracker:
+        tracker = Tracker(tuning.plan.units, say)
+        with reminders(tracker, say):
             done = run_tuning(tuning, sources, tracker, known)
     write_where_told(out, str(done.results).encode())
     measured = [

@@ -25,7 +25,7 @@ def key_of(inputs: Mapping[str, Any]) -> str:
 
 
 def build_key(facts: Mapping[str, Any]) -> str:
-    """Return the key of a whole build, from all that decides what it makes (`build.inputs`)."""
+    """Return the key of a whole build, from all that decides what it makes (`build.kept_build`)."""
     return key_of({"entry": "build 1", **facts})
 
 

@@ -1,4 +1,9 @@
-"""The environment of each toolchain: the running one where it fits, else one made by uv."""
+"""The environment of each toolchain: the running one where it fits, else one made by uv.
+
+An `ExactToolchain` is a toolchain as another machine can have it. Where the build machine's is the
+running environment, the other machine must have installed the same versions. Where it was made from
+a lock, uv makes it there, too.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,18 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from aotbuild.errors import PlanError
+from aotbuild.format.dist_info import installed_version
 from aotbuild.format.files import naming
 from aotbuild.manifest import Manifest
 from aotbuild.store.keys import key_of
-from aotbuild.toolchains.lock import Lock
+from aotbuild.toolchains.lock import Lock, local_files, read_lock
 from aotbuild.toolchains.resolve import Say, committed_lock, folder_of, resolved
 from aotbuild.toolchains.toolchain import (
     Environment,
@@ -30,7 +40,7 @@ from aotbuild.toolchains.uv import (
     run_uv,
     running_python,
 )
-from aotbuild.toolchains.wanted import Wanted, wanted_toolchains
+from aotbuild.toolchains.wanted import OWN, Wanted, wanted_toolchains, worker_requirements
 
 _MARKER = "complete"
 _LOCK = "pylock.toml"
@@ -153,3 +163,80 @@ def by_uv(python: str, lock: Lock, file: Path | None) -> Toolchain:
     interpreter = folder / "bin" / "python"
     jax = dict(lock.versions)["jax"]
     return Toolchain(jax, lock.jaxlib, version, lock.plugins, interpreter, recipe)
+
+
+# --- on another machine ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExactToolchain:
+    """What `Toolchain` says of one machine, for any.
+
+    `python` is like `3.11`. `versions` are those of jax, its plugins, what a worker imports and
+    what the project requires; `lock` is the text of the lock that the toolchain was made from, if
+    it was.
+    """
+
+    jax: str
+    python: str
+    versions: tuple[tuple[str, str], ...]
+    lock: str | None = None
+
+    @classmethod
+    def of(cls, toolchain: Toolchain, project: Iterable[str]) -> ExactToolchain:
+        """Return a toolchain of this machine; `project` are the project's dependencies.
+
+        PlanError where its lock names files of this machine.
+        """
+        python = ".".join(toolchain.python.split(".")[:2])
+        if toolchain.recipe is None:
+            wanted = ("jax", "jaxlib", *(name for name, _ in toolchain.plugins))
+            found = installed_versions((*wanted, *worker_requirements(), *project))
+            return cls(toolchain.jax, python, tuple(sorted(found.items())))
+        text = toolchain.recipe.lock
+        if files := local_files(text):
+            msg = f"the lock of {toolchain} names files of this machine: {', '.join(files)}"
+            raise PlanError(msg)
+        return cls(toolchain.jax, python, (), text)
+
+    def here(self) -> Toolchain:
+        """Return it on this machine: the running environment, or one that uv makes now.
+
+        PlanError if this machine cannot have it.
+        """
+        if self.lock is not None:
+            lock = read_lock(self.lock, "the lock of the build", self.python)
+            toolchain = by_uv(self.python, lock, None)
+            make_environments([toolchain])
+            return toolchain
+        running = running_toolchain(needed=True)
+        assert running is not None, "it is needed"
+        expected = {"Python": self.python, **dict(self.versions)}
+        found = {name: installed_version(name) for name, _ in self.versions}
+        found["Python"] = running_python()
+        if problems := [name for name in expected if expected[name] != found[name]]:
+            lines = "".join(
+                f"\n  {name}: expected {expected[name]}, found {found[name] or 'none'}"
+                for name in problems
+            )
+            msg = (
+                f"its environment is not that of the build machine{lines}\nInstall the same "
+                "versions, or name the toolchain in the manifest (toolchains:), which uv makes"
+            )
+            raise PlanError(msg)
+        return running
+
+
+def installed_versions(requirements: Iterable[str]) -> dict[str, str]:
+    """Return the versions that are installed of requirements.
+
+    aotbuild is not among them: workers import that of their machine's build.
+    """
+    parsed = [Requirement(text) for text in requirements]
+    names = {
+        str(canonicalize_name(each.name))
+        for each in parsed
+        if each.marker is None or each.marker.evaluate({"extra": ""})
+    }
+    found = {name: installed_version(name) for name in sorted(names - {OWN})}
+    return {name: version for name, version in found.items() if version is not None}

@@ -17,7 +17,7 @@ from aotbuild.toolchains.toolchain import Toolchain
 
 # The name that begins a requirement (PEP 508).
 _NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
-_OWN = "aotbuild"
+OWN = "aotbuild"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def wanted_toolchains(
     the manifest names a toolchain.
     """
     # Workers import the aotbuild of the build.
-    others = (text for text in project if _name(text) != _OWN)
+    others = (text for text in project if _name(text) != OWN)
     common = (*worker_requirements(), *others)
     if not manifest.toolchains:
         assert running is not None, "a manifest without toolchains is built by the running jax"
@@ -93,7 +93,7 @@ def lock_name(manifest: Path, jax: str, python: str | None) -> str:
 
 def worker_requirements() -> tuple[str, ...]:
     """Return what a worker imports beside jax and aotbuild: aotbuild's extra `worker`."""
-    declared = map(Requirement, metadata.requires(_OWN) or [])
+    declared = map(Requirement, metadata.requires(OWN) or [])
     return tuple(f"{r.name}{r.specifier}" for r in declared if _is_of_extra(r, "worker"))
 
 

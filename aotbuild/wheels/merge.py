@@ -12,16 +12,15 @@ from packaging.utils import canonicalize_name
 
 from aotbuild.build.pack import new_package
 from aotbuild.build.placing import behind_links, put_into_place, workplace
+from aotbuild.build.wheel_tag import joined_tag, with_tags
 from aotbuild.errors import WheelRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.words import quote
 from aotbuild.wheels.join import join
 from aotbuild.wheels.metadata import (
     joined_requirements,
-    joined_tag,
     requirements,
     with_requirements,
-    with_tags,
 )
 from aotbuild.wheels.new_wheel import NewFolder, NewWheel
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_folder, open_wheel

@@ -1,23 +1,22 @@
-"""METADATA and WHEEL: their requirements and tags, read, replaced and joined."""
+"""METADATA of wheels: its requirements, read, replaced and joined."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
-from itertools import product
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from aotbuild.build.requirements import ELSEWHERE, exactly, pins
+from aotbuild.build.requires_dist import ELSEWHERE, exactly, pins
 from aotbuild.format.layout import part_distribution
 from aotbuild.format.record import Record
 from aotbuild.format.target import ON_LINUX
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import description
 
-# What a build adds to the project's own requirements (build.requirements).
+# What a build adds to the project's own requirements (build.requires_dist).
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
 _PINNED = ("jax", "jaxlib")
 _CONDITIONS = (ON_LINUX, ELSEWHERE)
@@ -166,29 +165,6 @@ def joined_requirements(
             known = versions[name].split(", ")
             by_name[name] = pins(name, known, native=native, portable=portable)
     return [*own, *(line for lines in by_name.values() for line in lines)], problems
-
-
-def joined_tag(tags: Iterable[str]) -> str | None:
-    """Return the compressed tag of several, such as `py3-none-a.b`; None if there is none.
-
-    A wheel for `any` platform has portable forms alone. Joined with executables, it fits where they
-    fit.
-    """
-    sets = [[part.split(".") for part in tag.split("-")] for tag in tags]
-    wanted = {single for parts in sets for single in product(*parts)}
-    wanted = {single for single in wanted if single[-1] != "any"} or wanted
-    columns = [sorted(set(column)) for column in zip(*wanted, strict=True)]
-    if wanted != set(product(*columns)):
-        return None
-    return "-".join(".".join(column) for column in columns)
-
-
-def with_tags(text: str, tag: str) -> str:
-    """Return a WHEEL file with the `Tag` lines of a compressed tag."""
-    lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
-    kept = [line for line in lines if not line.startswith("Tag:")]
-    tags = product(*(part.split(".") for part in tag.split("-")))
-    return "\n".join([*kept, *(f"Tag: {'-'.join(single)}" for single in tags), ""])
 
 
 def _edited(text: str, gone: Collection[str], new: Sequence[str]) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -22,11 +21,8 @@ from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.format.layout import PYPI_LIMIT
 from aotbuild.format.temporary import NAMES, temporary_folder
-from aotbuild.format.words import os_error_text
+from aotbuild.format.words import os_error_text, plural
 from hatch_aotbuild.backend import leave_out
-
-if TYPE_CHECKING:
-    from aotbuild.build.project import Project
 
 NAME = "aotbuild"
 MANIFEST = "AOTBUILD_MANIFEST"
@@ -52,7 +48,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return []
         with self._abort_on_error():
-            from aotbuild.build.requirements import build_requirements
+            from aotbuild.build.requires_dist import build_requirements
             from aotbuild.manifest import load_manifest
             from aotbuild.toolchains.project import project_requirements
 
@@ -93,36 +89,29 @@ class AotBuildHook(BuildHookInterface[Any]):
         build_data["force_include_editable"][str(self._artifacts)] = sources.artifacts
 
     def _add_executables(self, build_data: dict[str, Any]) -> None:
+        from aotbuild.build.pack import build_project
         from aotbuild.build.project import open_project
-        from aotbuild.build.requirements import check_stated, wheel_tag
+        from aotbuild.build.requires_dist import check_stated
+        from aotbuild.build.wheel_tag import tag_for_all, wheel_tag
 
         project = open_project(self._manifest, Path(self.root), self._say, packages=self._packages)
         check_stated(project.plan, self.metadata.core.dependencies)
         tag = wheel_tag(project.plan)
-        self._compile(project)
+        count = plural(len(project.plan.units), "unit")
+        self._say(f"{count}, {'; '.join(map(str, project.plan.environment.toolchains))}")
+        package = build_project(project, self._artifacts, self._say)
+        for line in package.summary:
+            self._say(line)
+        for note in package.notes:
+            self.app.display_warning(f"aotbuild: {note}")
         place = project.sources.import_root / project.sources.artifacts
         written = place.relative_to(Path(self.root).resolve()).as_posix()
         # What `aotbuild build --in-place` wrote among the sources gives way to this build.
         leave_out(self.build_config, (f"/{written}", NAMES))
         infer = self.build_config.builder.get_best_matching_tag
-        build_data["tag"] = _tag_for_all(tag, build_data, infer)
+        build_data["tag"] = tag_for_all(tag, build_data, infer)
         build_data["pure_python"] = False
         build_data["force_include"][str(self._artifacts)] = project.sources.artifacts
-
-    def _compile(self, project: Project) -> None:
-        from aotbuild.build.pack import build_package
-        from aotbuild.build.unit_progress import origins, summary, tracked
-
-        started, units = monotonic(), project.plan.units
-        count = f"{len(units)} unit{'' if len(units) == 1 else 's'}"
-        self._say(f"{count}, {'; '.join(map(str, project.plan.environment.toolchains))}")
-        project.prepare(self._say)
-        with tracked(units, self._say) as tracker:
-            package = build_package(project.plan, project.sources, self._artifacts, tracker)
-        for line in (*origins(package), summary(package, monotonic() - started)):
-            self._say(line)
-        for note in package.notes:
-            self.app.display_warning(f"aotbuild: {note}")
 
     @contextmanager
     def _abort_on_error(self) -> Iterator[None]:
@@ -213,16 +202,3 @@ def message_of(error: BaseException) -> str:
             "Add the extra. Without build isolation, install aotbuild[build] in this environment."
         )
     return ""
-
-
-def _tag_for_all(tag: str, build_data: Mapping[str, Any], inferred: Callable[[], str]) -> str:
-    """Return the wheel's tag for the executables and for what hooks before this one added.
-
-    `tag` is that of the executables, which any Python 3 loads. A hook that builds an extension
-    module sets a tag itself or has hatchling infer it.
-    """
-    asked = build_data.get("tag") or (inferred() if build_data.get("infer_tag") else "")
-    if asked.count("-") != 2:
-        return tag
-    python, abi, platform = asked.split("-")
-    return f"{python}-{abi}-{tag.split('-')[2] if platform == 'any' else platform}"

@@ -147,8 +147,8 @@ def test_data_that_is_edited_is_traced_again(project: Project) -> None:
     """It may have been read before or after: the next build does not take what this one made."""
     project.build(text_into("proj/shift.txt", "5.0"))
     found = build(project.root, project.package)
-    assert not found.origins.recalled
-    assert build(project.root, project.package).origins.recalled
+    assert not found.recalled
+    assert build(project.root, project.package).recalled
 
 
 def test_the_same_text_again_is_no_edit(project: Project) -> None:

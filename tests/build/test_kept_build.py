@@ -11,11 +11,12 @@ import pytest
 from support.installs import tree_of
 from support.projects import ONE_FUNCTION, write_project
 
-from aotbuild.build.events import Event, UnitDone
-from aotbuild.build.inputs import installed
+from aotbuild.build.kept_build import installed
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import Event, UnitDone
 from aotbuild.build.project_files import MOST_FILES, TooLarge, project_files
+from aotbuild.build.run_units import BuildOptions
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest
@@ -41,14 +42,16 @@ class Place:
         plan = make_plan(load_manifest(self.root / "aot.yaml"), probe())
         sources = find_sources(self.root, plan.manifest.package)
         self.done: list[UnitDone] = []
-        return build_package(plan, sources, self.folder / out / "_aot", self._listen, fresh=fresh)
+        return build_package(
+            plan, sources, self.folder / out / "_aot", self._listen, BuildOptions(fresh=fresh)
+        )
 
     def _listen(self, event: Event) -> None:
         if isinstance(event, UnitDone):
             self.done.append(event)
 
     def recalls(self) -> bool:
-        return self.build().origins.recalled
+        return self.build().recalled
 
 
 @pytest.fixture
@@ -59,16 +62,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def test_nothing_has_changed(place: Place) -> None:
     first = place.build("first")
     second = place.build("second")
-    assert (first.origins.recalled, second.origins.recalled) == (False, True)
+    assert (first.recalled, second.recalled) == (False, True)
     assert tree_of(first.folder) == tree_of(second.folder)
     assert first.records == second.records
     assert first.notes == second.notes
     assert [str(each.unit) for each in place.done] == list(map(str, second.plan.units))
-    assert str(second.origins) == "1 units: 1 from the store, as nothing has changed".replace(
-        "1 units", "1 unit"
-    )
+    assert second.summary[0] == "1 unit: 1 from the store, as nothing has changed"
     fresh = place.build("fresh", fresh=True)
-    assert not fresh.origins.recalled
+    assert not fresh.recalled
     assert tree_of(fresh.folder) == tree_of(first.folder)
 
 

@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 from support.projects import MANIFEST, write_project
 
-from aotbuild.build.events import Event, Listener, UnitDone, UnitStarted, ignore
-from aotbuild.build.jobs import Settings, make_jobs
+from aotbuild.build.machine_limits import available_memory, most_jobs, usable_cpus
 from aotbuild.build.plan import make_plan
-from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
+from aotbuild.build.pool import WorkerPool, open_pool
+from aotbuild.build.progress import Event, Listener, UnitDone, UnitStarted, ignore
 from aotbuild.build.protocol import Hello
-from aotbuild.build.run_units import Schedule, Task, run_units
+from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import Worker
+from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
-from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
 GIB = 1 << 30
@@ -41,10 +42,6 @@ STAT = "anon 5\ninactive_file 1073741824\n"
 
 def test_memory_of_a_machine_without_limits(tmp_path: Path) -> None:
     assert available_memory(write(tmp_path, {"proc/meminfo": MEMINFO})) == 20 * GIB
-
-
-def test_memory_where_the_system_is_silent(tmp_path: Path) -> None:
-    assert available_memory(tmp_path) is None
 
 
 def test_the_narrowest_group_of_version_2_counts(tmp_path: Path) -> None:
@@ -77,11 +74,6 @@ def test_a_quota_of_cpus(tmp_path: Path, files: dict[str, str], limited: bool) -
     assert usable_cpus(tmp_path) == (1 if limited else len(os.sched_getaffinity(0)))
 
 
-def test_this_machine_has_both() -> None:
-    assert 1 <= usable_cpus() <= (os.cpu_count() or 1)
-    assert (available_memory() or GIB) > 0
-
-
 def test_the_variable_decides_how_many() -> None:
     assert most_jobs({"AOTBUILD_JOBS": "7"}) == 7
     assert most_jobs({"AOTBUILD_JOBS": ""}) == most_jobs({}) == usable_cpus()
@@ -93,56 +85,21 @@ def test_a_number_of_jobs_that_is_none(text: str) -> None:
         most_jobs({"AOTBUILD_JOBS": text})
 
 
-# --- which task comes next ------------------------------------------------------------------------
-
-
-def tasks(*functions: tuple[str, list[int]]) -> list[Task]:
-    """Return a task for each size of each function; functions differ in their settings."""
-    lines = "".join(
-        f"  {name}: {{call: 'proj.m:f', args: [{{x: 'f32[n]'}}], dims: {{n: {sizes}}},"
-        f" env: {{WHO: {name}}}}}\n"
-        for name, sizes in functions
-    )
-    plan = make_plan(parse_manifest(f"version: 1\npackage: proj\nfunctions:\n{lines}"), probe())
-    return [Task(*job) for job in make_jobs(plan.units)]
-
-
-def label(task: Task) -> str:
-    return task.job.label
-
-
-def test_one_thread_keeps_to_its_settings() -> None:
-    schedule = Schedule(tasks(("a", [1, 2]), ("b", [1, 2, 3])))
-    taken, last = [], None
-    for _ in range(5):
-        task = schedule.take(last)
-        last = task.settings
-        taken.append(label(task))
-    assert taken == ["a(n=1)", "a(n=2)", "b(n=1)", "b(n=2)", "b(n=3)"]
-
-
-def test_settings_that_nobody_is_at_come_first() -> None:
-    schedule = Schedule(tasks(("a", [1, 2, 3, 4, 5]), ("b", [1]), ("c", [1, 2])))
-    assert [label(schedule.take(None)) for _ in range(3)] == ["a(n=1)", "b(n=1)", "c(n=1)"]
-    assert label(schedule.take(None)) == "a(n=2)"
-
-
 # --- workers --------------------------------------------------------------------------------------
 
 
 class Machine:
-    """A pool on a machine with that much memory; its workers are processes that do nothing."""
+    """A pool whose workers are processes that do nothing."""
 
-    def __init__(self, folder: Path, limit: int, memory: int | None) -> None:
-        self.memory = memory
+    def __init__(self, folder: Path, limit: int) -> None:
         self.interpreter = folder / "python"
         self.interpreter.write_text("#!/bin/sh\nexec cat > /dev/null\n")
         self.interpreter.chmod(0o755)
-        self.pool = WorkerPool(Hello(blobs=folder), folder, limit, lambda: self.memory)
+        self.pool = WorkerPool(Hello(blobs=folder), folder, limit)
 
-    def take(self, platform: str = "cpu", who: str = "") -> Worker:
+    def take(self, who: str) -> Worker:
         toolchain = Toolchain("1", "1", "3.99.0", interpreter=self.interpreter)
-        return self.pool.take(Settings(toolchain, platform, None, 1, False, (), (("WHO", who),)))
+        return self.pool.take(Settings(toolchain, "cpu", None, 1, False, (), (("WHO", who),)))
 
 
 @pytest.fixture
@@ -166,7 +123,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.process
 def test_no_more_workers_than_the_limit(folder: Path, threads: ThreadPoolExecutor) -> None:
-    machine = Machine(folder, limit=1, memory=None)
+    machine = Machine(folder, limit=1)
     first = machine.take(who="a")
     second = threads.submit(machine.take, who="b")
     assert is_waiting(second)
@@ -176,47 +133,18 @@ def test_no_more_workers_than_the_limit(folder: Path, threads: ThreadPoolExecuto
     machine.pool.close()
 
 
-@pytest.mark.process
-def test_no_more_workers_than_memory_allows(folder: Path, threads: ThreadPoolExecutor) -> None:
-    machine = Machine(folder, limit=9, memory=GIB)
-    first = machine.take("cuda", "a")
-    second = threads.submit(machine.take, "tpu", "b")
-    assert is_waiting(second)
-    small = machine.take("cpu", "c")
-    machine.pool.give_back(first)
-    # Not used again, so it ends for the one that waits.
-    machine.pool.give_back(second.result(30))
-    assert (first.is_alive, small.is_alive) == (False, True)
-    machine.pool.give_back(small)
-    machine.pool.close()
-
-
-@pytest.mark.process
-def test_what_others_take_counts_and_what_they_free(
-    folder: Path, threads: ThreadPoolExecutor
-) -> None:
-    machine = Machine(folder, limit=9, memory=100 * GIB)
-    first = machine.take(who="a")
-    machine.memory = 1
-    second = threads.submit(machine.take, who="b")
-    assert is_waiting(second)
-    machine.memory = 100 * GIB
-    for worker in (first, second.result(30)):
-        machine.pool.give_back(worker)
-    assert first.is_alive
-    machine.pool.close()
-
-
-@pytest.mark.process
-def test_one_worker_is_always_allowed(folder: Path) -> None:
-    machine = Machine(folder, limit=9, memory=1)
-    machine.pool.give_back(machine.take("tpu"))
-    machine.pool.close()
+def test_no_more_workers_than_memory_allows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchain = Toolchain("1", "1", "3.99.0")
+    settings = [Settings(toolchain, each, None, 1, False, (), ()) for each in ("cpu", "cuda")] * 4
+    for memory, expected in ((2 * GIB, 3), (1, 1), (None, 8)):
+        monkeypatch.setattr("aotbuild.build.pool.available_memory", lambda memory=memory: memory)
+        with open_pool(Hello(blobs=folder), folder, settings, 9) as (_, threads):
+            assert threads._max_workers == expected  # type: ignore[attr-defined]
 
 
 @pytest.mark.process
 def test_an_idle_worker_is_used_again_unless_it_died(folder: Path) -> None:
-    machine = Machine(folder, limit=2, memory=None)
+    machine = Machine(folder, limit=2)
     first = machine.take(who="a")
     machine.pool.give_back(first)
     assert machine.take(who="a") is first
@@ -232,7 +160,7 @@ def test_an_idle_worker_is_used_again_unless_it_died(folder: Path) -> None:
 def test_who_waits_for_a_worker_hears_that_the_build_stopped(
     folder: Path, threads: ThreadPoolExecutor
 ) -> None:
-    machine = Machine(folder, limit=1, memory=None)
+    machine = Machine(folder, limit=1)
     first = machine.take(who="a")
     waiting = threads.submit(machine.take, who="b")
     assert is_waiting(waiting)
@@ -275,7 +203,8 @@ def run(root: Path, jobs: int, listener: Listener = ignore) -> list[UnitDone]:
     plan = make_plan(manifest, probe())
     (root / "blobs-here").mkdir()
     sources = find_sources(root, manifest.package)
-    return run_units(plan, sources, root / "blobs-here", listener, jobs=jobs)
+    options = BuildOptions(jobs=jobs)
+    return run_units(plan, sources, root / "blobs-here", listener, options).results
 
 
 @pytest.mark.process

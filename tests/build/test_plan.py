@@ -10,7 +10,7 @@ from support.manifests import ENTRY, manifest
 
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.requirements import (
+from aotbuild.build.requires_dist import (
     build_requirements,
     wheel_requirements,
     wheel_tag,

@@ -12,13 +12,14 @@ import pytest
 from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
-from aotbuild.build.events import UnitDone
-from aotbuild.build.jobs import Settings, make_jobs
+from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
+from aotbuild.build.progress import UnitDone
 from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
-from aotbuild.build.run_units import run_units
+from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import NotStarted, Worker
+from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
@@ -94,7 +95,6 @@ def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Pat
 
 def run(
     root: Path,
-    timeout: float = 600,
     jobs: int | None = None,
     interpreters: Mapping[str, Path] | None = None,
 ) -> dict[str, UnitDone]:
@@ -106,8 +106,8 @@ def run(
     blobs = root / "blobs-here"
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
-    done = run_units(plan, sources, blobs, lambda event: None, None, timeout, jobs=jobs)
-    return {result.unit.name: result for result in done}
+    done = run_units(plan, sources, blobs, lambda event: None, BuildOptions(jobs=jobs))
+    return {result.unit.name: result for result in done.results}
 
 
 def with_interpreter(unit: BuildUnit, interpreters: Mapping[str, Path]) -> BuildUnit:
@@ -245,8 +245,9 @@ def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert {path.name for path in (root / "proj").iterdir()} == {"__init__.py", "mod.py"}
 
 
-def test_hang_is_stopped_and_named(tmp_path: Path) -> None:
-    found = run(project(tmp_path, CRASHES, "hang"), timeout=2)
+def test_hang_is_stopped_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_TIMEOUT", "2")
+    found = run(project(tmp_path, CRASHES, "hang"))
     assert "took longer than 2 s and was stopped" in str(found["hang"].failure)
 
 

@@ -15,7 +15,7 @@ from aotbuild.build import protocol
 from aotbuild.build.jobs import FedLeaf, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, read_request, to_line
-from aotbuild.build.worker_process import worker_command
+from aotbuild.build.worker_settings import Settings
 from aotbuild.format.record import Blob, Golden
 from aotbuild.toolchains.toolchain import probe
 
@@ -49,7 +49,7 @@ REQUESTS: list[protocol.Request] = [
 REPLIES: list[protocol.Reply] = [
     protocol.Ready(),
     protocol.Wanted(key="0" * 64),
-    protocol.Started(doing="importing mypkg.model", waits=True),
+    protocol.Started(doing="importing mypkg.model"),
     protocol.Started(stage="compile", target="cpu:x86-64-v3:1"),
     protocol.Started(stage="shrink"),
     protocol.Compiled(
@@ -137,7 +137,7 @@ def test_another_version_is_refused_whatever_else_it_says(version: object) -> No
 def test_a_worker_refuses_another_version_in_words(tmp_path: Path) -> None:
     line = json.dumps({"type": "hello", "version": 99})
     done = subprocess.run(
-        worker_command(probe().toolchains[0], tmp_path),
+        Settings(probe().toolchains[0], "cpu", None, 1, False, (), ()).command(tmp_path),
         input=f"{line}\n",
         capture_output=True,
         text=True,

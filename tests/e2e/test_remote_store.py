@@ -70,7 +70,7 @@ from dataclasses import asdict
 from pathlib import Path
 from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.events import UnitDone
+from aotbuild.build.progress import UnitDone
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe

@@ -14,8 +14,8 @@ from support.fake_index import NEW, OLD, PYTHON, add_jax
 from support.fake_index import index as index  # a fixture
 from support.manifests import whole
 
-from aotbuild.build.requirements import build_requirements
-from aotbuild.build.worker_process import worker_command
+from aotbuild.build.requires_dist import build_requirements
+from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.toolchains import uv
@@ -212,7 +212,7 @@ class TestMadeByUv:
             "print(json.dumps([sys.path, aotbuild.__file__]), flush=True)\n"
         )
         (folder / "yaml.py").write_text("")
-        command = worker_command(found, folder)
+        command = Settings(found, "cpu", None, 1, False, (), ()).command(folder)
         code = f"import sys, types; sys.argv = {command[2:]!r}\n"
         code += "probe = types.SimpleNamespace(main=lambda: __import__('probe'))\n"
         code += "sys.modules['aotbuild.worker.main'] = probe\n"

@@ -10,7 +10,7 @@ from attacks import wheels
 from attacks.wheels import check, failures
 from support.packages import Built
 
-from aotbuild.build.requirements import pins
+from aotbuild.build.requires_dist import pins
 from aotbuild.format.index import write_index
 
 JAXLIB = jaxlib.__version__

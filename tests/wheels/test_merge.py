@@ -27,7 +27,7 @@ from support.wheel_files import (
 )
 
 import aotbuild
-from aotbuild.build.requirements import pins
+from aotbuild.build.requires_dist import pins
 from aotbuild.errors import NoExecutable, WheelRefused
 from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.record import Golden, Record

@@ -15,11 +15,12 @@ import pytest
 from safetensors.numpy import load
 from support.projects import MANIFEST, build, write_project
 
-from aotbuild.build import attempt, worker_process
-from aotbuild.build.events import UnitDone
+from aotbuild.build import run_units as running
+from aotbuild.build import time_limits, worker_process
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.run_units import run_units
+from aotbuild.build.progress import UnitDone
+from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.format.canonical import sha256_hex
@@ -109,14 +110,14 @@ def tensors(package: Package, blob: Any) -> dict[str, Any]:
     return found
 
 
-def run(root: Path, timeout: float = 600, golden_timeout: float = 60) -> list[UnitDone]:
+def run(root: Path) -> list[UnitDone]:
     """Run every unit, one job at a time: what one of them learns, the next one knows."""
     manifest = load_manifest(root / MANIFEST)
     blobs = root / "blobs-here"
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
     plan = make_plan(manifest, probe())
-    return run_units(plan, sources, blobs, lambda _: None, None, timeout, golden_timeout, jobs=1)
+    return run_units(plan, sources, blobs, lambda _: None, BuildOptions(jobs=1)).results
 
 
 # --- what is computed, and what is left out -------------------------------------------------------
@@ -293,7 +294,10 @@ def test_wrong_inputs_fail_the_build(failures: dict[str, str], inputs: str) -> N
 # --- functions that crash or hang -----------------------------------------------------------------
 
 
-def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
+def test_a_hang_costs_the_golden_outputs_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "GOLDEN_SECONDS", 1.0)
     place = project(
         tmp_path,
         "[cpu, portable]",
@@ -301,7 +305,7 @@ def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
         # Without that limit of time, which is no hang however slow the machine is.
         after=f"{AFTER}, verify: {{golden: always}}",
     )
-    done = [result for result in run(place, golden_timeout=1) if result.record]
+    done = [result for result in run(place) if result.record]
     assert len(done) == 8
     hung = [r for r in done if r.record and r.record.function == "forever"]
     reasons = [r.record.provenance.get("golden") for r in hung if r.record]
@@ -320,7 +324,7 @@ def test_many_signatures_share_the_time_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 40 s go by between any two looks at the clock.
-    monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
+    monkeypatch.setattr(time_limits, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
     large = "call: proj.mod:large, args: [x: 'f32[n]'], dims: {n: [2, 3, 4, 5, 6]}"
     records = [r.record for r in run(project(tmp_path, large=large)) if r.record]
     made = [r.golden is not None for r in records if r.function == "large"]
@@ -348,7 +352,8 @@ def test_a_hang_fails_what_must_have_golden_outputs(
 
     timers = SimpleNamespace(Timer=Timer, Thread=threading.Thread)
     monkeypatch.setattr(worker_process, "threading", timers)
-    after, hung = run(root, timeout=12)
+    monkeypatch.setenv("AOTBUILD_TIMEOUT", "12")
+    after, hung = run(root)
     assert after.record is not None
     assert hung.failure is not None
     assert hung.failure.stage == "golden"

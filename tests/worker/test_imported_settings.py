@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.projects import MANIFEST, write_project
 
-from aotbuild.build.events import UnitDone, ignore
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone, ignore
 from aotbuild.build.run_units import run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
@@ -64,7 +64,7 @@ def build(folder: Path, names: tuple[str, ...], config: str = "") -> dict[str, U
     blobs = folder / "blobs"
     blobs.mkdir(parents=True)
     plan = make_plan(manifest, probe())
-    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore)
+    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore).results
     return {result.unit.name: result for result in done}
 
 

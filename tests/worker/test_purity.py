@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from support.projects import MANIFEST, copy_project, write_project
 
-from aotbuild.build.events import UnitDone, ignore
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone, ignore
 from aotbuild.build.run_units import run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
@@ -90,7 +90,7 @@ def run(root: Path, blobs: Path) -> dict[str, UnitDone]:
     manifest = load_manifest(root / MANIFEST)
     blobs.mkdir()
     plan = make_plan(manifest, probe())
-    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore)
+    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore).results
     return {result.unit.name: result for result in done}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.build.progress import compared, plain_kept
+from aotbuild.build.job_results import compared, plain_kept
 from aotbuild.build.protocol import Compiled, Reply, Started
 from aotbuild.format.target import HOST, Target
 from aotbuild.store.entry import Entry

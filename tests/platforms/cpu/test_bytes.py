@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from support.projects import build, write_project
 
-from aotbuild.build.pool import WorkerPool
-
 pytestmark = pytest.mark.process
 
 # Many object files, which threads finish in any order; and products, whose sums threads share.
@@ -59,17 +57,3 @@ def test_jobs_and_folders_change_no_byte(
 ) -> None:
     monkeypatch.setenv("AOTBUILD_JOBS", jobs)
     assert files_of(tmp_path) == expected
-
-
-def test_the_memory_limit_changes_no_byte(
-    expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AOTBUILD_JOBS", "2")
-    monkeypatch.setattr(WorkerPool, "__post_init__", no_memory)
-    assert files_of(tmp_path) == expected
-
-
-def no_memory(pool: WorkerPool) -> None:
-    """Let a pool find that one compiler is all there is room for."""
-    pool.memory = lambda: 0
-    pool._budget = 0

@@ -1,4 +1,4 @@
-"""Requirements of a build and of its wheel, the wheel's tag, and version specifiers."""
+"""Requires-Dist of a wheel, what its build requires, and specifiers of exactly some versions."""
 
 from __future__ import annotations
 
@@ -112,22 +112,6 @@ def pins(name: str, versions: Iterable[str], *, native: bool, portable: bool) ->
     if native and portable:
         return [f"{exact}; {ON_LINUX}", f"{least}; {ELSEWHERE}"]
     return [exact if native else least]
-
-
-def wheel_tag(plan: Plan) -> str:
-    """Return the wheel's tag: any Python 3, no ABI, and jaxlib's own platform for native code.
-
-    PlanError for executables and portable forms anywhere but on Linux: see `pins`.
-    """
-    platform = plan.environment.wheel_platform if plan.native else "any"
-    if plan.native and any(u.target.is_portable for u in plan.units) and "linux" not in platform:
-        msg = (
-            f"{plan.manifest.file}: targets: expected a machine with Linux, found {platform}\n"
-            "A wheel with executables and portable forms requires one exact jaxlib on Linux alone. "
-            "Build it there, or leave out `portable`."
-        )
-        raise PlanError(msg)
-    return f"py3-none-{platform}"
 
 
 def _jax(manifest: Manifest) -> str:

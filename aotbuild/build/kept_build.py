@@ -1,7 +1,7 @@
-"""The key of a whole build: everything that decides what it makes, read before anything is traced.
+"""An unchanged build: the key over everything that decides it, and its result in the store.
 
-Two builds with equal keys make the same package, so the second takes what the first one kept
-(`build.kept`). In the key are
+Two builds with equal keys make the same package, so the second takes what the first one kept. The
+key is made before anything is traced. In it are
 
 - the files of the project's folder, and of folders on the path of imports that are not installed,
 - the manifest with the files that it names, and the plan that was made from it,
@@ -17,24 +17,35 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from json import JSONDecodeError, loads
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from aotbuild.build.jobs import encodings, is_forwarded
+from aotbuild.build.assemble import identity_of
 from aotbuild.build.plan import Plan
 from aotbuild.build.project_files import LIBRARIES, TooLarge, project_files
 from aotbuild.build.sources import SourceTree
-from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.build.worker_settings import encodings, is_forwarded
+from aotbuild.format.canonical import canonical_json, mapping, sha256_hex, text, texts, whole
+from aotbuild.format.files import write_whole
+from aotbuild.format.index import INDEX_NAME, Index
+from aotbuild.format.layout import BLOBS
+from aotbuild.format.record import Record
 from aotbuild.format.sources import SourceDigests, file_digest
 from aotbuild.platforms.base import machine
-from aotbuild.store.keys import build_key
+from aotbuild.store.entry import KEY, Entry
+from aotbuild.store.keys import blob_key, build_key
+from aotbuild.store.local import Store
 
+# The name of a blob's file: its digest and its kind.
+_BLOB = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9]+)")
 _METADATA = (".dist-info", ".egg-info")
 _OWN = ("aotbuild", "hatch_aotbuild")
 # Variables that decide where things are, how many run at once, or what is said.
@@ -73,8 +84,31 @@ class Inputs:
             return None
 
     def key(self, files: Mapping[str, str] | None) -> str | None:
-        """Return the store's key of the build with these files; None if it has none."""
-        return key_of_build(self._plan, self._sources, files, os.environ) if files else None
+        """Return the store's key of the build with these files; None if there are too many."""
+        plan, sources = self._plan, self._sources
+        toolchains = plan.environment.toolchains
+        if not files:
+            return None
+        try:
+            found = [installed(_import_path(t.interpreter), sources.root) for t in toolchains]
+            own = {name: _tree(place) for name in _OWN for place in _folders_of(name)}
+        except (TooLarge, OSError):
+            return None
+        facts: dict[str, Any] = {
+            "aotbuild": own,
+            "files": [list(pair) for pair in sorted(files.items())],
+            "package": [sources.package, sources.below(sources.import_root)],
+            "manifest": [plan.manifest.content, plan.manifest.digest],
+            "units": [[str(unit), unit.hardware.to_json()] for unit in plan.units],
+            "toolchains": [[str(t), each] for t, each in zip(toolchains, found, strict=True)],
+            "machine": machine().to_json(),
+            "python": [platform.python_implementation(), sys.version, sys.platform],
+            "encodings": list(encodings()),
+            "variables": {
+                ascii(name): ascii(value) for name, value in os.environ.items() if _decides(name)
+            },
+        }
+        return build_key(facts)
 
     def edited(self, files: SourceDigests) -> list[str]:
         """Return which files that were compiled, or the manifest, changed since the build began.
@@ -88,37 +122,6 @@ class Inputs:
         """Return which modules changed since the build began, imported or not."""
         before, now = self.files or {}, self.files_now() or {}
         return [name for name in before if name.endswith(".py") and before[name] != now.get(name)]
-
-
-def key_of_build(
-    plan: Plan, sources: SourceTree, files: Mapping[str, str], environment: Mapping[str, str]
-) -> str | None:
-    """Return the store's key of what a build makes; None where no key stands for all its inputs.
-
-    `files` are the project's, as `project_files` returns them.
-    """
-    toolchains = plan.environment.toolchains
-    manifest = plan.manifest
-    try:
-        folders = [installed(_import_path(each.interpreter), sources.root) for each in toolchains]
-        own = {name: _tree(place) for name in _OWN for place in _folders_of(name)}
-    except (TooLarge, OSError):
-        return None
-    facts: dict[str, Any] = {
-        "aotbuild": own,
-        "files": [list(pair) for pair in sorted(files.items())],
-        "package": [sources.package, sources.below(sources.import_root)],
-        "manifest": [manifest.content, manifest.digest],
-        "units": [[str(unit), unit.hardware.to_json()] for unit in plan.units],
-        "toolchains": [[str(each), found] for each, found in zip(toolchains, folders, strict=True)],
-        "machine": machine().to_json(),
-        "python": [platform.python_implementation(), sys.version, sys.platform],
-        "encodings": list(encodings()),
-        "variables": {
-            ascii(name): ascii(value) for name, value in environment.items() if _decides(name)
-        },
-    }
-    return build_key(facts)
 
 
 def installed(path: Iterable[str], root: Path) -> list[Any]:
@@ -211,3 +214,101 @@ def _decides(name: str) -> bool:
     """Return whether the code of a build may see a variable, and its value may matter."""
     is_indifferent = name in _INDIFFERENT or name.startswith(_INDIFFERENT_PREFIXES)
     return is_forwarded(name) and not is_indifferent
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    """The index of a finished package, and where the store has its blobs.
+
+    `blobs` has the store's key of each blob by the name of its file. `order` has the place of each
+    unit's record among those of the index, in the plan's order. `notes` are those of the package.
+    """
+
+    index: bytes
+    blobs: Mapping[str, str]
+    order: Sequence[int]
+    notes: tuple[str, ...]
+
+    def to_entry(self) -> Entry:
+        """Return the entry of the store."""
+        facts = {
+            "entry": "build",
+            "blobs": dict(self.blobs),
+            "order": list(self.order),
+            "notes": list(self.notes),
+        }
+        return Entry(facts, self.index)
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> KeptBuild:
+        """Read such an entry; ValueError, TypeError or KeyError for anything else.
+
+        Names and keys become paths, so nothing but what this writes is taken.
+        """
+        facts = entry.facts
+        blobs = {text(name): text(key) for name, key in mapping(facts["blobs"]).items()}
+        for name, key in blobs.items():
+            if not _BLOB.fullmatch(name) or not KEY.fullmatch(key):
+                msg = f"expected a blob and its key, found {name!r} and {key!r}"
+                raise ValueError(msg)
+        order = tuple(map(whole, facts["order"]))
+        found = cls(entry.data, blobs, order, texts(facts["notes"]))
+        found.records()
+        return found
+
+    def records(self) -> list[Record]:
+        """Return the record of each unit, in the plan's order."""
+        records = _records_of(self.index)
+        return [records[place] for place in self.order]
+
+
+def recall(store: Store, key: str, staging: Path) -> KeptBuild | None:
+    """Write the package that was kept under a key into `staging`; None if the store lacks a part.
+
+    `staging` is an `_aot` folder with an empty folder for blobs.
+    """
+    kept = store.parsed(key, KeptBuild.from_entry)
+    if kept is None:
+        return None
+    for name, blob in kept.blobs.items():
+        entry = store.get(blob)
+        if entry is None or sha256_hex(entry.data) != name.partition(".")[0]:
+            return None
+        write_whole(staging / BLOBS / name, entry.data)
+    write_whole(staging / INDEX_NAME, kept.index)
+    return kept
+
+
+def keep(
+    store: Store,
+    key: str,
+    folder: Path,
+    records: Iterable[Record],
+    stored: Mapping[str, str],
+    notes: tuple[str, ...],
+) -> None:
+    """Keep a finished package; `stored` has the store's keys of blobs by their SHA-256.
+
+    Executables that the store may not keep, as XLA measured while it compiled them, keep a build
+    from being kept, too.
+    """
+    index = (folder / INDEX_NAME).read_bytes()
+    places = {record: number for number, record in enumerate(map(identity_of, _records_of(index)))}
+    blobs: dict[str, str] = {}
+    for file in sorted((folder / BLOBS).iterdir()):
+        sha256, _, kind = file.name.partition(".")
+        blobs[file.name] = stored.get(sha256, "")
+        if blobs[file.name]:
+            continue
+        if kind == "pjrt":
+            return
+        blobs[file.name] = blob_key(sha256)
+        store.put(blobs[file.name], Entry({"entry": "blob"}, file.read_bytes()))
+    order = [places[identity_of(record)] for record in records]
+    store.put(key, KeptBuild(index, blobs, order, notes).to_entry())
+
+
+def _records_of(index: bytes) -> list[Record]:
+    """Return all records of an index, in its order."""
+    opened = Index.open(index, INDEX_NAME)
+    return [record for f in opened.functions() for record in opened.records(f.name)]

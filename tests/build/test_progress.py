@@ -1,0 +1,107 @@
+"""The state of each unit while building, and the lines about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from aotbuild.build import progress
+from aotbuild.build.pack import Package
+from aotbuild.build.plan import BuildUnit
+from aotbuild.build.progress import Tracker, UnitBusy, UnitDone, UnitStarted, reminders
+from aotbuild.errors import UnitFailure
+from aotbuild.format.record import Blob, Calling, Record, Requirements
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
+from aotbuild.manifest import parse_manifest
+from aotbuild.toolchains.toolchain import Toolchain
+
+TEXT = """\
+version: 1
+package: proj
+functions:
+  f: {call: "proj.code:f", args: [{x: "f32[4]"}], static: {k: [1, true, 3]}}
+"""
+TARGET = Target("cpu", "x86-64-v3")
+
+
+@pytest.fixture
+def units() -> list[BuildUnit]:
+    ((name, function),) = parse_manifest(TEXT).functions.items()
+    toolchain = Toolchain("1", "1", "3.11.0")
+    values = function.static["k"]
+    return [BuildUnit(name, function, (), (("k", value),), TARGET, toolchain) for value in values]
+
+
+def record(size: int) -> Record:
+    return Record(
+        function="f",
+        signature=Signature(["none"], ()),
+        target=TARGET,
+        blob=Blob("pjrt", "0" * 64, size),
+        requires=Requirements(("cpu",)),
+        calling=Calling("f", (), (), (), (), (), (), ["none"]),
+    )
+
+
+def failed(unit: BuildUnit) -> UnitDone:
+    return UnitDone(unit, failure=UnitFailure(str(unit), "trace", "no"))
+
+
+@pytest.fixture
+def clock() -> Iterator[float]:
+    return map(float, count(100))
+
+
+def test_states_and_times(units: list[BuildUnit], clock: Iterator[float]) -> None:
+    tracker = Tracker(units, clock=lambda: next(clock))
+    assert [state.state for state in tracker.states] == ["waiting"] * 3
+    tracker(UnitStarted(units[0]))
+    tracker(failed(units[1]))
+    tracker(UnitDone(units[0], record=record(5000)))
+    assert [state.state for state in tracker.states] == ["done", "failed", "waiting"]
+    assert [state.seconds for state in tracker.states] == [2.0, None, None]
+    assert tracker.states[0].size == 5000
+
+
+def test_units_that_python_takes_for_equal_stay_apart(units: list[BuildUnit]) -> None:
+    assert units[0] == units[1]
+    assert len(Tracker(units).states) == 3
+
+
+def test_each_finished_unit_has_a_line(units: list[BuildUnit]) -> None:
+    lines: list[str] = []
+    tracker = Tracker(units, lines.append)
+    tracker(UnitDone(units[0], record=record(5000), stored=True))
+    tracker(failed(units[1]))
+    # A unit that `feedback:` adds comes last.
+    tracker(UnitDone(units[0].after_feedback(), record=record(4000)))
+    assert [state.state for state in tracker.states] == ["done", "failed", "waiting", "done"]
+    assert lines == [
+        "[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB, from the store)",
+        "[2/3] failed: f(k=True) for cpu:x86-64-v3:1",
+        "[3/4] done: f(k=1) after feedback for cpu:x86-64-v3:1  (4 kB)",
+    ]
+
+
+def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_REMINDER", 0.01)
+    lines: list[str] = []
+    tracker = Tracker(units, lines.append)
+    tracker(UnitStarted(units[1]))
+    tracker(UnitBusy(units[0], "tracing f(k=1)"))
+    with reminders(tracker, lines.append):
+        while not lines:
+            time.sleep(0.01)
+    assert lines[0] == "tracing f(k=1), and 1 more (0 s)"
+
+
+def test_what_a_build_says_at_last() -> None:
+    records = (record(1), record(2), record(3))
+    package = Package(Path("/nowhere"), None, records, stored=2, seconds=12.34)  # type: ignore[arg-type]
+    size = "3 executables, 0 B with the index, in 12.3 s"
+    assert package.summary == ("3 units: 2 from the store, 1 compiled", size)
