@@ -41,8 +41,8 @@ from aotbuild.format.record import Record
 from aotbuild.format.sources import SourceDigests, file_digest
 from aotbuild.platforms.base import machine
 from aotbuild.store.entry import KEY, Entry
+from aotbuild.store.folder import Store
 from aotbuild.store.keys import blob_key, build_key
-from aotbuild.store.local import Store
 
 # The name of a blob's file: its digest and its kind.
 _BLOB = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9]+)")

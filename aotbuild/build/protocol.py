@@ -219,7 +219,7 @@ class Done(Message):
     `fed` are the avals of what `feedback:` passes to the next call, if no call before had them.
     `made` and `used` are the keys of entries of the store that the job made, and that it found;
     `blobs` has the key of each blob that is an entry, by SHA-256. `problems` are those of
-    `store.local.Store`, for people.
+    `store.folder.Store`, for people.
     """
 
     type: Literal["done"] = "done"

@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from aotbuild.store.entry import DamagedEntry, check_entry
-from aotbuild.store.folder import Folder
-from aotbuild.store.local import UNKEPT, Store
+from aotbuild.store.folder import UNKEPT, Folder, Store
 from aotbuild.store.place import VARIABLE, store_place
 from aotbuild.store.remote import Remote, open_remote
 

@@ -18,8 +18,7 @@ from aotbuild.format.signature import Function
 from aotbuild.format.sources import join_sources
 from aotbuild.format.target import HOST
 from aotbuild.format.tensors import read_tensors
-from aotbuild.wheels.new_wheel import NewFolder
-from aotbuild.wheels.opened import Built
+from aotbuild.wheels.wheel_files import Built, NewFolder
 
 _FALLBACK = "fallback"
 # Header entries that are joined; all others must be equal.

@@ -22,8 +22,14 @@ from aotbuild.wheels.metadata import (
     requirements,
     with_requirements,
 )
-from aotbuild.wheels.new_wheel import NewFolder, NewWheel
-from aotbuild.wheels.opened import OpenedWheel, WheelName, open_folder, open_wheel
+from aotbuild.wheels.wheel_files import (
+    NewFolder,
+    NewWheel,
+    OpenedWheel,
+    WheelName,
+    open_folder,
+    open_wheel,
+)
 
 _MADE_ANEW = ("METADATA", "WHEEL")
 _SHOWN = 20

@@ -14,8 +14,15 @@ from aotbuild.format.record import Record
 from aotbuild.format.target import HOST, PORTABLE
 from aotbuild.platforms.base import known_names
 from aotbuild.wheels.metadata import Companion, companion_metadata, with_companions
-from aotbuild.wheels.new_wheel import NewFolder, NewWheel, write_all
-from aotbuild.wheels.opened import OpenedWheel, WheelName, made, open_wheel
+from aotbuild.wheels.wheel_files import (
+    NewFolder,
+    NewWheel,
+    OpenedWheel,
+    WheelName,
+    made,
+    open_wheel,
+    write_all,
+)
 
 # A target's family is its platform.
 FAMILIES = (*known_names(), PORTABLE)

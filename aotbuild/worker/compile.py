@@ -22,8 +22,8 @@ from aotbuild.format.record_json import specs_from_json, specs_to_json
 from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import compiler
 from aotbuild.store.entry import Entry
+from aotbuild.store.folder import Store
 from aotbuild.store.keys import executable_key
-from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.analysis import CustomCalls, check_shapes, summary
 from aotbuild.worker.blobs import BlobFolder, store_constants

@@ -21,8 +21,8 @@ from aotbuild.format.golden import samples, stored_bytes, widened
 from aotbuild.format.record import Blob, Golden
 from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
+from aotbuild.store.folder import Store
 from aotbuild.store.keys import golden_key
-from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
 from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config

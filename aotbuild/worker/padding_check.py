@@ -21,8 +21,8 @@ from aotbuild.format.padding import Padding, resized
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
+from aotbuild.store.folder import Store
 from aotbuild.store.keys import padding_key
-from aotbuild.store.local import Store
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden_inputs import as_argument, given_leaves
 from aotbuild.worker.jaxprs import callbacks_in

@@ -17,7 +17,7 @@ from aotbuild.format.canonical import canonical_digest, canonical_json
 from aotbuild.format.record import Blob
 from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import Hardware, compiler, description
-from aotbuild.store.local import Store
+from aotbuild.store.folder import Store
 from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.callbacks import check_target

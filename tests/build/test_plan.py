@@ -13,9 +13,9 @@ from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.requires_dist import (
     build_requirements,
     wheel_requirements,
-    wheel_tag,
 )
 from aotbuild.build.sources import find_sources
+from aotbuild.build.wheel_tag import wheel_tag
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.toolchain import Environment, Toolchain, platforms_of
 

@@ -9,6 +9,7 @@ from support.mutators import mutate_words
 with atheris.instrument_imports(include=["aotbuild"]):
     from support.records import make_record
 
+    from aotbuild.build.wheel_tag import with_tags
     from aotbuild.errors import PlanError
     from aotbuild.toolchains.toolchain import platforms_of
     from aotbuild.verify.requirements import check_requirements
@@ -27,7 +28,7 @@ def TestOneInput(data: bytes) -> None:
     )
     if not list(metadata.problems(text)) and HeaderParser().parsestr(text)["Name"] is not None:
         edit(text, lines)
-    metadata.with_tags(text, "py3-none-any.linux_x86_64")
+    with_tags(text, "py3-none-any.linux_x86_64")
     try:
         platforms_of(text)
     except PlanError as err:

@@ -18,7 +18,7 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.manifest import parse_manifest
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.wheels.new_wheel import _record_hash as record_hash
+from aotbuild.wheels.wheel_files import _record_hash as record_hash
 
 Seeds = Iterator[tuple[str, bytes]]
 

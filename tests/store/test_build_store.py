@@ -15,9 +15,8 @@ from aotbuild.errors import PlanError
 from aotbuild.store import remote
 from aotbuild.store.build_store import BuildStore, Counts, open_store
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.store.folder import Folder, name_of
+from aotbuild.store.folder import Folder, Store, name_of
 from aotbuild.store.keys import key_of
-from aotbuild.store.local import Store
 
 KEY, OTHER = key_of({"a": 1}), key_of({"a": 2})
 ENTRY = Entry({"flops": 2.0}, b"code" * 500)

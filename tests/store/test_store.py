@@ -10,8 +10,8 @@ from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.store.entry import Entry, read_entry, write_entry
+from aotbuild.store.folder import Store
 from aotbuild.store.keys import executable_key, golden_key, key_of, padding_key
-from aotbuild.store.local import Store
 from aotbuild.store.prune import survey
 
 KEY = key_of({"module": "m", "target": "cpu"})

@@ -28,7 +28,7 @@ from aotbuild.format.golden import sample_indices, seeded
 from aotbuild.format.record import Golden, Record
 from aotbuild.manifest import load_manifest
 from aotbuild.store.entry import Entry
-from aotbuild.store.local import Store
+from aotbuild.store.folder import Store
 from aotbuild.toolchains.toolchain import probe
 
 pytestmark = pytest.mark.process

@@ -17,7 +17,7 @@ from aotbuild.build.job_results import compared, plain_kept
 from aotbuild.build.protocol import Compiled, Reply, Started
 from aotbuild.format.target import HOST, Target
 from aotbuild.store.entry import Entry
-from aotbuild.store.local import Store
+from aotbuild.store.folder import Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.golden_inputs import donated_inputs, executable_inputs
 from aotbuild.worker.lower import Lowered
