@@ -94,9 +94,9 @@ def test_those_of_jaxlib_need_nothing(package: Package, arrays: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrays", "registers"), [("jax", JAX_FFI), ("numpy", JAX_FFI), ("numpy", JAXLIB)]
+    ("arrays", "registers", "begins"),
+    [("jax", JAX_FFI, False), ("numpy", JAX_FFI, True), ("numpy", JAXLIB, False)],
 )
-@pytest.mark.parametrize("begins", [True, False], ids=["before", "after a call"])
 def test_one_of_the_user(package: Package, arrays: str, registers: str, begins: bool) -> None:
     code = ("" if begins else "call('bcsr')\n") + HANDLER + registers
     found = fresh(f"{CALL}{code}print(json.dumps(call('own')))", arrays, path=root_of(package))

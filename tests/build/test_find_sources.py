@@ -26,16 +26,6 @@ def test_a_folder_without_modules_hides_none(tmp_path: Path, left: str) -> None:
     assert find_sources(root, "demo").import_root == root / "src"
 
 
-def test_of_two_packages_that_of_the_root_is_taken(tmp_path: Path) -> None:
-    root = place(tmp_path, "demo/__init__.py", "src/demo/__init__.py")
-    assert find_sources(root, "demo").import_root == root
-
-
-def test_a_folder_may_be_all_there_is(tmp_path: Path) -> None:
-    root = place(tmp_path, "demo/data.csv")
-    assert find_sources(root, "demo").import_root == root
-
-
 def test_modules_may_be_further_below(tmp_path: Path) -> None:
     root = place(tmp_path, "demo/parts/model.py", "src/demo/data.csv")
     assert find_sources(root, "demo").import_root == root
@@ -46,6 +36,20 @@ def test_what_the_hook_names_comes_first(tmp_path: Path) -> None:
     assert find_sources(root, "demo", ("lib",)).import_root == root / "lib"
 
 
-def test_nowhere(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="searched"):
-        find_sources(tmp_path, "demo")
+def test_a_package_below_another(tmp_path: Path) -> None:
+    root = place(tmp_path, "src/a/b/model.py")
+    nested = find_sources(root, "a.b")
+    assert (nested.import_root, nested.artifacts) == (root / "src", "a/b/_aot")
+
+
+def test_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        find_sources(tmp_path, "p")
+    assert f"\n  searched {tmp_path / 'p'}\n  searched {tmp_path / 'src' / 'p'}\n" in str(
+        caught.value
+    )
+
+
+def test_a_module_is_no_package(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="package 'p' is a module; _aot/ needs a package"):
+        find_sources(place(tmp_path, "p.py"), "p")

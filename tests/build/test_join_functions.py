@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from support.records import make_function
 
 from aotbuild.build.assemble import join_functions
@@ -20,14 +19,6 @@ def test_their_json() -> None:
     assert Function.from_json(function.to_json()) == function
     optional = {"ignored", "references"}
     assert optional.isdisjoint(make_function().to_json())
-
-
-@pytest.mark.parametrize(
-    "reference", [[], ["z", [0], 1], ["z", [0], 1, 2], ["z", ["0"], 1, "a:b"], 3]
-)
-def test_a_reference_is_checked(reference: object) -> None:
-    with pytest.raises(ValueError, match=r"not a function|unpack|not whole|text"):
-        Function.from_json({**make_function().to_json(), "references": [reference]})
 
 
 def test_references_of_all_signatures() -> None:

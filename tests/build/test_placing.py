@@ -52,11 +52,6 @@ def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:
     assert ((one / "index").read_text(), (other / "index").read_text()) == ("2", "1")
 
 
-def test_what_is_not_there_cannot_be_exchanged(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="other"):
-        placing._exchange(make(tmp_path / "one", "1"), tmp_path / "other")
-
-
 def test_a_folder_that_was_moved_away_is_put_back_by_the_next_build(tmp_path: Path) -> None:
     """As left by a build that was killed between its two renames."""
     place = make(tmp_path / "_aot", "old")
@@ -80,12 +75,6 @@ def test_a_folder_that_was_replaced_is_not_put_back(tmp_path: Path) -> None:
     with workplace(place):
         assert (place / "index").read_text() == "new"
         assert not left.exists()
-
-
-def test_parents_that_stay_empty_are_removed(tmp_path: Path) -> None:
-    with workplace(tmp_path / "made" / "for" / "_aot"):
-        assert (tmp_path / "made" / "for").exists()
-    assert not list(tmp_path.iterdir())
 
 
 def test_builds_that_put_theirs_there_at_once(tmp_path: Path) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 from support.manifests import ENTRY, manifest
 
-from aotbuild.build.jobs import Job, make_jobs
+from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.requires_dist import (
     build_requirements,
     wheel_requirements,
 )
-from aotbuild.build.sources import find_sources
 from aotbuild.build.wheel_tag import wheel_tag
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.toolchain import Environment, Toolchain, platforms_of
@@ -82,11 +80,6 @@ class TestToolchains:
             ("f() for portable:cpu,tpu:1", "0.10.2"),
         ]
 
-    def test_each_has_its_own_processes(self) -> None:
-        jobs = make_jobs(plan(BOTH, environment=TWO).units)
-        found = [(settings.toolchain.jax, len(units)) for settings, _, units in jobs]
-        assert found == [("0.12.0.1", 1), ("0.10.2", 2)]
-
     def test_the_wheel_requires_exactly_their_versions(self) -> None:
         made = plan(BOTH, environment=TWO)
         _, jaxlib, elsewhere, jax, _, _ = wheel_requirements(made)
@@ -107,11 +100,6 @@ class TestRefused:
             "targets: cpu: ISA level x86-64-v4 is above this machine's x86-64-v3; "
         )
         assert plugins.startswith("targets: cuda: jax-cuda13-plugin, jax-cuda13-pjrt, nvidia-")
-
-    def test_another_architecture(self) -> None:
-        assert refused("targets: [cpu: {isa: aarch64}]\n") == [
-            "targets: cpu: ISA level aarch64 is for aarch64, this machine is x86_64"
-        ]
 
     def test_a_cpu_below_every_level(self) -> None:
         environment = dataclasses.replace(ENVIRONMENT, isa=None)
@@ -153,17 +141,6 @@ class TestJobs:
         caps = [settings.xla_flags.split("--xla_cpu_max_isa=")[1] for settings, _, _ in jobs]
         assert caps == ["AVX", "AVX2"]
 
-    def test_json_round_trip(self) -> None:
-        entry = (
-            "call: m:f, args: [x: ['f32[n]', {like: 'm:t', dims: [n]}]], kwargs: {y: null}, "
-            "dims: {n: [4]}, static: {k: [[[1, true]]]}, donate: [x], mesh: {d: 2}, "
-            "in_shardings: {x: {0: [d]}}, out_shardings: [[d]], env: {A: a}, "
-            "compiler_options: {o: 1.5}, config: {jax_a: true}, "
-            "export: {dims: {n: b}, constraints: [b <= 9], disabled_checks: [platform]}"
-        )
-        for _, job, _ in make_jobs(plan(BOTH, entry).units):
-            assert Job.model_validate_json(job.model_dump_json()) == job
-
     def test_the_shell_does_not_reach_a_worker(self) -> None:
         ((settings, _, _),) = make_jobs(plan("", f"{ENTRY}, env: {{B: '2'}}").units)
         switches = dict.fromkeys(("JAX_ENABLE_X64", "PYTHONOPTIMIZE", "PYTHONDEVMODE"), "1")
@@ -199,22 +176,6 @@ class TestRequirements:
     def test_without_jax_at_run_time(self) -> None:
         assert "jax==0.10.2" not in wheel_requirements(plan("runtime: jaxlib\n"))
 
-    @pytest.mark.parametrize("target", ['tpu: {topology: "v5e:2x2"}', "cuda: {gpu: h200}"])
-    def test_no_cpu_target(self, target: str) -> None:
-        names = (
-            "libtpu",
-            "jax-cuda13-plugin",
-            "jax-cuda13-pjrt",
-            "nvidia-cuda-nvcc",
-            "nvidia-nvvm",
-        )
-        plugins = tuple((name, "0.10.2") for name in names)
-        toolchain = Toolchain("0.10.2", "0.10.2", "3.11.7", plugins)
-        environment = dataclasses.replace(ENVIRONMENT, toolchains=(toolchain,))
-        made = plan(f"targets: [{target}, portable]\n", environment=environment)
-        assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
-        assert wheel_requirements(made)[1] == f"jaxlib==0.10.2{LINUX}"
-
     def test_portable_alone_runs_anywhere(self) -> None:
         made = plan("targets: [portable]\n")
         assert wheel_requirements(made)[1:3] == ["jaxlib>=0.10.2", "jax>=0.10.2"]
@@ -243,32 +204,3 @@ class TestWheelPlatform:
     def test_none(self) -> None:
         with pytest.raises(PlanError, match="no platform tag; reinstall jaxlib"):
             platforms_of("Wheel-Version: 1.0\n")
-
-
-class TestSources:
-    def test_flat_and_src(self, tmp_path: Path) -> None:
-        (tmp_path / "src" / "a" / "b").mkdir(parents=True)
-        (tmp_path / "c").mkdir()
-        nested = find_sources(tmp_path, "a.b")
-        assert (nested.import_root, nested.artifacts) == (tmp_path / "src", "a/b/_aot")
-        assert find_sources(tmp_path, "c").import_root == tmp_path
-
-    def test_given_places_come_first(self, tmp_path: Path) -> None:
-        for place in ("lib/p", "p"):
-            (tmp_path / place).mkdir(parents=True)
-        assert find_sources(tmp_path, "p", ("lib",)).import_root == tmp_path / "lib"
-
-    def test_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(PlanError) as caught:
-            find_sources(tmp_path, "p")
-        assert str(caught.value) == (
-            "package 'p' of the manifest is not in the project\n"
-            f"  searched {tmp_path / 'p'}\n  searched {tmp_path / 'src' / 'p'}\n"
-            "Correct package: in the manifest, or build where the package is (on the command line: "
-            "--root)."
-        )
-
-    def test_a_module_is_no_package(self, tmp_path: Path) -> None:
-        (tmp_path / "p.py").touch()
-        with pytest.raises(PlanError, match="package 'p' is a module; _aot/ needs a package"):
-            find_sources(tmp_path, "p")

@@ -18,7 +18,6 @@ from support.cli import Result, invoke
 
 from aotbuild import load
 from aotbuild.errors import NoExecutable
-from aotbuild.platforms.cpu.host import next_level
 from aotbuild.verify import diagnosis
 from aotbuild.verify import diagnosis as facts
 
@@ -59,15 +58,6 @@ def test_the_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {line.split()[0]: line for line in result.stdout.splitlines()}
     assert {"python", "aotbuild", "jax", "jaxlib", "cpu", "isa", "devices"} <= set(rows)
     assert rows["JAX_SOMETHING"].split() == ["JAX_SOMETHING", "here"]
-
-
-def test_the_host_as_a_document() -> None:
-    found = document("doctor")
-    assert (found["version"], found["error"], found["place"]) == (1, None, None)
-    host = found["host"]
-    assert host["versions"]["jax"]
-    assert host["platforms"][-1]["platform"] == "cpu"
-    assert (host["problem"], host["x64"], host["processes"]) == (None, False, 1)
 
 
 def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,13 +114,6 @@ def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_what_lacks_to_the_next_level() -> None:
-    features = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2", "avx"})
-    v3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave")
-    assert next_level("x86_64", features) == ("x86-64-v3", v3)
-    assert next_level("aarch64", frozenset()) is None
-
-
 def test_a_usable_package(place: Path) -> None:
     result = run("doctor", place)
     assert result.exit_code == 0, result.output
@@ -179,12 +162,6 @@ def test_places_that_hold_nothing(tmp_path: Path) -> None:
         assert "holds no precompiled executables" in result.stderr
         assert run(command, tmp_path / "gone.whl").exit_code == 6
         assert document(command, tmp_path)["error"]["type"] == "NoArtifacts"
-
-
-def test_a_damaged_index_ends_the_doctor(place: Path) -> None:
-    (place / "index").write_bytes(b"nothing")
-    result = run("doctor", place)
-    assert (result.exit_code, "the index is damaged" in result.stderr) == (6, True)
 
 
 def fresh(blocked: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:

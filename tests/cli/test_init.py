@@ -52,7 +52,7 @@ functions:
 FILES = ["aot.yaml", "aotbuild.schema.json", "pyproject.toml"]
 
 
-@pytest.fixture(params=["", "src"])
+@pytest.fixture(params=[""])
 def project(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
@@ -65,6 +65,7 @@ def project(
     return tmp_path
 
 
+@pytest.mark.parametrize("project", ["", "src"], indirect=True)
 def test_both_files_are_written(project: Path) -> None:
     document = json.loads(run("init", "mypkg.model", "--json").stdout)
     assert (project / "aot.yaml").read_text() == MANIFEST
@@ -151,7 +152,6 @@ def test_a_package_with_all_that_is_in_it(project: Path) -> None:
         ("alone", "no package has the module 'alone'"),
     ],
 )
-@pytest.mark.parametrize("project", [""], indirect=True)
 def test_what_is_refused(project: Path, module: str, said: str) -> None:
     (folder,) = project.rglob("mypkg")
     (folder / "plain.py").write_text("def f(x): ...\ndef g(x): ...\ndef _h(x): ...\n")

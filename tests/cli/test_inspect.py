@@ -176,11 +176,6 @@ def test_a_damaged_index(folder: Path) -> None:
         assert json.loads(result.stdout)["error"]["type"] == "InvalidIndex"
 
 
-def test_a_place_that_is_not_there(tmp_path: Path) -> None:
-    result = run("inspect", tmp_path / "gone.whl")
-    assert (result.exit_code, result.stdout) == (6, "")
-
-
 def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     evil = "f\x1b[31m\u202e"
     records = [make_record(evil, label=evil, provenance={evil: evil}, jaxlib=evil)]

@@ -84,16 +84,6 @@ def test_the_document(project: Path) -> None:
     }
 
 
-def test_the_document_is_stable(project: Path) -> None:
-    assert plan(project, "--json").stdout_bytes == plan(project, "--json").stdout_bytes
-
-
-def test_the_default_is_aot_yaml_here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project)
-    result = invoke("plan")
-    assert result.exit_code == 0, result.output
-
-
 def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "aot.yaml"
     elsewhere.write_text(MANIFEST)
@@ -101,13 +91,6 @@ def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
     moved = invoke("plan", str(elsewhere), "--root", str(project))
     assert moved.exit_code == 0, moved.output
     assert str(project) in moved.stdout
-
-
-def test_a_package_that_is_not_there(project: Path) -> None:
-    (project / "proj").rename(project / "other")
-    result = plan(project)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr.startswith("package 'proj' of the manifest is not in the project")
 
 
 @pytest.mark.process
@@ -132,17 +115,6 @@ def test_a_toolchain_that_is_made_later(
     assert f"toolchain: jax {other}, jaxlib {other}, Python" in shown
     assert "(made by uv)" in shown
     assert not (tmp_path / "toolchains" / "environments").exists()
-
-
-@pytest.mark.process
-def test_a_toolchain_that_cannot_be(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_index(tmp_path, monkeypatch, ["0.10.2"])
-    (project / "aot.yaml").write_text(MANIFEST + "toolchains: [{jax: 0.0.1}]\n")
-    result = plan(project)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert "toolchains.0 (jax 0.0.1): uv cannot resolve it" in result.stderr
 
 
 def test_all_problems_of_a_manifest_are_printed(project: Path) -> None:

@@ -216,14 +216,6 @@ class TestCommands:
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.process
-    def test_nothing_was_recorded(self) -> None:
-        done = run("record", "--", "true")
-        assert done.stdout.startswith(
-            "nothing was recorded: no process of the command imported jax"
-        )
-        assert not [*Path().iterdir()]
-
-    @pytest.mark.process
     @pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
     def test_the_exit_code(self, end: str, code: int) -> None:
         done = invoke("record", "--json", "--", "sh", "-c", end)
@@ -254,12 +246,6 @@ class TestCommands:
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=60) == 9
 
-    @pytest.mark.process
-    def test_a_log_is_added_to(self) -> None:
-        Path("calls.jsonl").write_bytes(first_line())
-        run("record", "--log", "calls.jsonl", "--", "true")
-        assert Path("calls.jsonl").read_bytes() == first_line()
-
     def test_a_command_that_is_not_there(self) -> None:
         done = invoke("record", "--", "no-such-command")
         assert (done.exit_code, done.stderr) == (6, "no-such-command: No such file or directory\n")
@@ -280,13 +266,6 @@ class TestCommands:
     def test_usage(self, options: tuple[str, ...], said: str) -> None:
         Path("calls.jsonl").write_bytes(first_line())
         assert said in invoke("record", *options).stderr
-
-    def test_another_version(self) -> None:
-        Path("calls.jsonl").write_text('{"kind":"call log","version":99}\n')
-        done = invoke("record", "--from", "calls.jsonl")
-        assert done.exit_code != 0
-        assert done.stderr.startswith("calls.jsonl:1: ")
-        assert "this version of `aotbuild record`" in done.stderr
 
 
 CHECKED = """

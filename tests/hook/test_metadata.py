@@ -81,14 +81,6 @@ def test_the_manifest_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert required(tmp_path) == found
 
 
-def test_an_editable_install_has_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project(tmp_path, monkeypatch, DYNAMIC + HOOK + BUILD_HOOK)
-    expected = required(tmp_path)
-    backend.prepare_metadata_for_build_editable(str(tmp_path))
-    text = (tmp_path / "proj-1.dist-info" / "METADATA").read_text()
-    assert Parser().parsestr(text).get_all("Requires-Dist") == expected
-
-
 def test_the_project_itself_needs_what_it_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

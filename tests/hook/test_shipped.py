@@ -17,11 +17,7 @@ from hatch_aotbuild import backend
 pytestmark = pytest.mark.wheel
 
 STALE = ("index", "blobs/old.safetensors", "blobs/old.bin")
-SELECTED = {
-    "a pattern": ("[tool.hatch.build.targets.wheel]", 'artifacts = ["*.safetensors", "index"]'),
-    "the folder": ("[tool.hatch.build.targets.wheel]", 'artifacts = ["proj/_aot/", "proj/"]'),
-    "for all targets": ("[tool.hatch.build]", 'artifacts = ["*.safetensors", "_aot"]'),
-}
+SELECTED = ("[tool.hatch.build]", 'artifacts = ["*.safetensors", "proj/_aot/", "index", "_aot"]')
 
 
 def project(root: Path, table: str, line: str) -> Path:
@@ -47,9 +43,8 @@ def files_of(wheel: Path) -> list[str]:
         return archive.namelist()
 
 
-@pytest.mark.parametrize("name", SELECTED)
-def test_a_wheel(tmp_path: Path, name: str) -> None:
-    names = files_of(build_wheel(project(tmp_path / "p", *SELECTED[name]), tmp_path / "out"))
+def test_a_wheel(tmp_path: Path) -> None:
+    names = files_of(build_wheel(project(tmp_path / "p", *SELECTED), tmp_path / "out"))
     assert len(names) == len(set(names))
     assert "proj/_aot/index" in names
     assert "proj/own.safetensors" in names
@@ -65,16 +60,15 @@ def test_a_wheel_of_other_names_for_folders(tmp_path: Path) -> None:
 
 
 def test_an_editable_wheel(tmp_path: Path) -> None:
-    root = project(tmp_path / "p", *SELECTED["for all targets"])
+    root = project(tmp_path / "p", *SELECTED)
     code = f"from hatch_aotbuild.backend import build_editable as b; b({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     assert [name for name in files_of(wheel) if "_aot" in name] == ["proj/_aot/index"]
 
 
-@pytest.mark.parametrize("table", ["[tool.hatch.build]", "[tool.hatch.build.targets.sdist]"])
-def test_a_source_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
-    monkeypatch.chdir(project(tmp_path / "p", table, 'artifacts = ["*.safetensors", "_aot"]'))
+def test_a_source_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project(tmp_path / "p", *SELECTED))
     with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as archive:
         names = archive.getnames()
     assert [name for name in names if name.endswith("proj/own.safetensors")]

@@ -93,15 +93,6 @@ def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
     assert one.counts == Counts(made=1)
 
 
-def test_workers_ask_by_key(tmp_path: Path) -> None:
-    put_behind()
-    store = opened(tmp_path / "front")
-    assert store.fetch(KEY)
-    assert store.fetch(KEY)
-    assert not store.fetch(OTHER)
-    assert store.counts == Counts(fetched=1)
-
-
 @pytest.mark.parametrize(
     "raw",
     [b"<html>", write_entry(KEY, ENTRY)[:-1], write_entry(OTHER, ENTRY)],
@@ -135,18 +126,6 @@ def test_what_fails_is_left_alone_with_one_warning(
     assert warning.startswith(words)
     assert store.counts == Counts(made=2)
     assert Store(tmp_path / "front").get(KEY) == ENTRY
-
-
-def test_what_may_only_be_read_costs_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    put_behind()
-    store = opened(tmp_path / "front")
-    assert store.store.get(KEY) == ENTRY
-    store.store.put(OTHER, ENTRY)
-    Broken.fault = raises(PermissionError("read-only"))
-    store.push()
-    assert len(caplog.messages) == 1
 
 
 def test_what_hangs_is_left_alone(

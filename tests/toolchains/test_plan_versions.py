@@ -109,13 +109,6 @@ def test_a_build_runs_it(root: Path, name: str) -> None:
     assert (root / "ran").exists()
 
 
-def test_a_version_that_stands_there_is_seen(root: Path) -> None:
-    write(root, "code", "einops=={version}")
-    text = (root / "pyproject.toml").read_text().replace('"version", ', "")
-    (root / "pyproject.toml").write_text(text.replace('"proj"', '"proj"\nversion = "13"'))
-    assert project_requirements(root, run_code=False) == ("einops==13", "numpy")
-
-
 def test_dependencies_that_need_it_are_refused(root: Path) -> None:
     write(root, "code", "einops=={version}")
     assert project_requirements(root) == ("einops==1", "numpy")

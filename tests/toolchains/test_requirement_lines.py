@@ -42,10 +42,6 @@ class TestInTheManifest:
         assert found.startswith("toolchains.0.packages.0: ")
         assert SPACE in found or "expected a requirement such as" in found
 
-    def test_the_most_dangerous_ones_are_named(self) -> None:
-        (found,) = refused(whole(packages("f @ https://x.org\n-r=/x")))
-        assert found == f"toolchains.0.packages.0: 'f @ https://x.org\\n-r=/x' {SPACE}"
-
     @pytest.mark.parametrize("text", ["${TOKEN}", "$TOKEN", "a$b", "x${TOKEN}y"])
     def test_variables(self, text: str) -> None:
         (found,) = refused(whole(packages(f"f @ https://x.org/{text}")))
@@ -89,7 +85,6 @@ version = "1"
 [tool.hatch.metadata]
 allow-direct-references = true
 """
-VARIABLES = ["{env:TOKEN}", "{env:NOT_SET:{env:TOKEN}}", "{env!s:TOKEN}", "{home:{env:TOKEN}}"]
 
 
 class TestVariablesOfHatchling:
@@ -99,9 +94,3 @@ class TestVariablesOfHatchling:
         root = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1)).parent
         (found,) = project_requirements(root)
         assert found.endswith(f"https://x.org/{SECRET}/f.whl")
-
-    def test_folders_are_known_to_a_plan(self, tmp_path: Path) -> None:
-        listed = 'dependencies = ["foo @ {root:uri}/f.whl"]'
-        root = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1)).parent
-        (found,) = project_requirements(root, run_code=False)
-        assert found.endswith(f"{root.as_uri()}/f.whl")

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from support.fake_index import NEW, OLD, PYTHON, add_jax
+from support.fake_index import NEW, OLD, PYTHON
 from support.fake_index import index as index  # a fixture
 from support.manifests import whole
 
@@ -147,16 +147,6 @@ class TestMadeByUv:
         assert set(installed(found)) == names
 
     @pytest.mark.process
-    def test_cuda_plugins(self, index: Path, folder: Path) -> None:
-        found = toolchain(folder, "targets: [{cuda: {gpu: h100-sxm}}]\n")
-        assert dict(found.plugins) == {
-            "jax-cuda13-plugin": JAX,
-            "jax-cuda13-pjrt": JAX,
-            "nvidia-cuda-nvcc": "13",
-            "nvidia-nvvm": "13",
-        }
-
-    @pytest.mark.process
     def test_is_resolved_and_made_once(self, index: Path, folder: Path) -> None:
         manifest = read(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         said: list[str] = []
@@ -180,15 +170,6 @@ class TestMadeByUv:
         assert installed(found)["jax"] == OTHER
 
     @pytest.mark.process
-    def test_one_whose_python_went_is_made_again(self, index: Path, folder: Path) -> None:
-        found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
-        assert found.interpreter is not None
-        found.interpreter.unlink()
-        found.interpreter.symlink_to("/nonexistent/python")
-        make_environments([found])
-        assert installed(found)["jax"] == OTHER
-
-    @pytest.mark.process
     def test_builds_side_by_side_make_it_once(self, index: Path, folder: Path) -> None:
         found = toolchain(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         said: list[str] = []
@@ -198,11 +179,6 @@ class TestMadeByUv:
         made = [line for line in said if line.startswith("making the environment of ")]
         assert (len(waited), len(made), len(said)) == (3, 1, 5)
         assert installed(found)["jax"] == OTHER
-
-    @pytest.mark.process
-    def test_the_wheel_has_the_platform_of_its_jaxlib(self, index: Path, folder: Path) -> None:
-        found = environment(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
-        assert found.wheel_platform.startswith("manylinux_2_27_")
 
     @pytest.mark.process
     def test_its_worker_imports_nothing_of_the_parents(self, index: Path, folder: Path) -> None:
@@ -242,18 +218,6 @@ class TestRefused:
         assert remedy.startswith("Change jax:, python: or packages: of the toolchain")
 
     @pytest.mark.process
-    def test_a_python_that_jax_does_not_take(self, index: Path, folder: Path) -> None:
-        add_jax(index, "0.13.0", python=">=3.50")
-        message = " ".join(refusal(folder, "toolchains: [{jax: 0.13.0}]\n").split())
-        assert "requires Python >=3.50" in message
-
-    @pytest.mark.process
-    def test_a_project_that_does_not_go_with_it(self, index: Path, folder: Path) -> None:
-        project = (f"jax!={OTHER}",)
-        message = " ".join(refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n", project).split())
-        assert f"jax!={OTHER}" in message or "unsatisfiable" in message
-
-    @pytest.mark.process
     def test_a_python_that_is_not_here(self, index: Path, folder: Path) -> None:
         for version in ("3.12", "3.13", "3.98"):
             if find_python(version) is None:
@@ -291,17 +255,6 @@ class TestRefused:
             monkeypatch.delenv(name, raising=False)
         message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         assert message.startswith("toolchains have no place: set HOME, or AOTBUILD_TOOLCHAINS")
-
-
-@pytest.mark.process
-class TestPythons:
-    def test_the_running_one(self) -> None:
-        found = find_python(HERE)
-        assert found is not None
-        assert (str(found.path), found.version.startswith(HERE)) == (sys.executable, True)
-
-    def test_none(self) -> None:
-        assert find_python("3.98") is None
 
 
 def test_a_place_of_toolchains_is_absolute() -> None:

@@ -101,13 +101,6 @@ class TestSplit:
         ]
         assert text(part, "entry_points.txt") == "[aotbuild.companions]\ndemo = demo_aot_cuda\n"
 
-    def test_code_stays_in_the_base(self, wheel: Path, tmp_path: Path) -> None:
-        files, base = contents(wheel), contents(split(wheel, tmp_path / "out")[0])
-        code = {name for name in files if "_aot" not in name and "dist-info" not in name}
-        assert code
-        assert all(base[name] == files[name] for name in code)
-        assert base["demo-1.0.dist-info/WHEEL"] == files["demo-1.0.dist-info/WHEEL"]
-
     def test_requirements(self, wheel: Path, tmp_path: Path) -> None:
         base, cuda, _ = split(wheel, tmp_path / "out")
         assert requires(base) == [
@@ -173,23 +166,12 @@ class TestSplit:
         assert (stated["License-Expression"], stated["Requires-Python"]) == ("MIT", ">=3.11")
         assert verify(str(base), Options(load=False)).passed
 
-    def test_keep(self, wheel: Path, tmp_path: Path) -> None:
-        written = split(wheel, tmp_path / "out", ["portable", "cuda", "tpu"])
-        assert [path.name for path in written] == [BASE, "demo_aot_cpu-1.0-py3-none-any.whl"]
-
     def test_a_base_may_keep_nothing(self, wheel: Path, tmp_path: Path) -> None:
         base, *others = split(wheel, tmp_path / "out", [])
         assert (records(base), len(others)) == ([], 4)
         report = verify(str(base), Options(load=False))
         assert report.passed, report
         assert "double" in run("inspect", base).stdout
-
-    def test_inspect_says_what_is_elsewhere(self, wheel: Path, tmp_path: Path) -> None:
-        base, cuda, _ = split(wheel, tmp_path / "out")
-        assert "  rest in   demo-aot-cuda, demo-aot-tpu\n" in run("inspect", base).stdout
-        shown = run("inspect", cuda).stdout
-        assert "  part      cuda\n" in shown
-        assert "demo_aot_cuda/_aot" in shown
 
     def test_equal_bytes(self, wheel: Path, tmp_path: Path) -> None:
         first, second = (split(wheel, tmp_path / name) for name in "ab")
@@ -264,14 +246,6 @@ class TestRefused:
         (found,) = caught.value.reasons
         assert found.startswith(reason)
 
-    @pytest.mark.parametrize("header", [{"companions": ["a"]}, {"companions": {"../x": "y"}}])
-    def test_a_header_of_nonsense(
-        self, built: list[Built], tmp_path: Path, header: dict[str, Any]
-    ) -> None:
-        wheel = put_wheel(tmp_path / BASE, everywhere(built), header=header)
-        with pytest.raises(WheelRefused, match="expected a distribution for each part"):
-            split(wheel, tmp_path / "out")
-
     def test_nothing_is_replaced(self, wheel: Path, tmp_path: Path) -> None:
         out = tmp_path / "out"
         out.mkdir()
@@ -295,11 +269,6 @@ class TestCommand:
     def test_unknown_family(self, wheel: Path, tmp_path: Path) -> None:
         result = run("split", wheel, "--out", tmp_path / "out", "--keep", "cpu,gpu", code=2)
         assert "'gpu' is no family of targets" in result.stderr
-
-    def test_refused(self, built: list[Built], tmp_path: Path) -> None:
-        wheel = put_wheel(tmp_path / BASE, built)
-        result = run("split", wheel, "--out", tmp_path / "out", "--json", code=6)
-        assert json.loads(result.stdout)["error"]["type"] == "WheelRefused"
 
 
 @pytest.mark.wheel
