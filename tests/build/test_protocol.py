@@ -32,7 +32,7 @@ FED = {
         FedLeaf(dtype="int8", weak_type=False, shape=(2, 0)),
     )
 }
-REQUESTS: list[protocol.Request] = [
+REQUESTS: list[protocol.ToWorker] = [
     protocol.Hello(blobs=Path("/blobs")),
     protocol.Hello(
         blobs=Path("/not utf-8 \udcff"),
@@ -74,12 +74,12 @@ REPLIES: list[protocol.Reply] = [
 
 
 def test_all_messages_are_here() -> None:
-    assert {type(message) for message in REQUESTS} == set(get_args(protocol.Request))
+    assert {type(message) for message in REQUESTS} == set(get_args(protocol.ToWorker))
     assert {type(message) for message in REPLIES} == set(get_args(protocol.Reply))
 
 
 @pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.type)
-def test_round_trip_of_a_request(message: protocol.Request) -> None:
+def test_round_trip_of_a_request(message: protocol.ToWorker) -> None:
     line = to_line(message)
     assert line.count("\n") == 1
     assert to_line(read_request(line)) == line
