@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     "Pin the toolchains of a manifest.",
     PROJECT,
     flag("--upgrade", help="Take the newest versions, not those of the lock."),
-    flag(
-        "--build-sources",
-        help="Also take packages without wheels. Their code runs, now and in each build.",
-    ),
     flag("--check", help="Write nothing; fail where a lock is out of date."),
 )
 def lock(
@@ -29,13 +26,12 @@ def lock(
     manifest: Path,
     root: Path | None,
     upgrade: bool,
-    build_sources: bool,
     check: bool,
 ) -> None:
     """Resolve each toolchain of MANIFEST and write a lock beside it, to be committed.
 
     A build then makes its environments from these files, with exactly their versions and hashes.
-    Only with --build-sources does this run code of packages, or of your own pyproject.toml.
+    This runs no code of packages, and none of your own pyproject.toml.
     """
     from aotbuild.build.sources import find_sources
     from aotbuild.manifest import load_manifest
@@ -45,18 +41,12 @@ def lock(
     if upgrade and check:
         msg = "--upgrade and --check exclude each other"
         raise UsageError(msg)
-    if build_sources and check:
-        msg = "--build-sources and --check exclude each other"
-        raise UsageError(msg)
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
-    project = project_requirements(sources.root, run_code=build_sources)
+    project = project_requirements(sources.root, run_code=False)
     locks: list[dict[str, Any]] = output.document.setdefault("locks", [])
-    if check:
-        found = check_locks(loaded, project)
-    else:
-        found = write_locks(loaded, project, upgrade=upgrade, build_sources=build_sources)
-    for written in found:
+    write = partial(write_locks, upgrade=upgrade)
+    for written in (check_locks if check else write)(loaded, project):
         locks.append(_document(written))
         output.text(_line(written))
         for place in written.local:

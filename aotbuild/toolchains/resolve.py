@@ -22,7 +22,6 @@ from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, runni
 from aotbuild.toolchains.wanted import Wanted, wanted_toolchains
 
 Say = Callable[[str], None]
-NO_BUILD = ("--no-build",)
 # As uv 0.9 to 0.13 says that it would have to build a package.
 _SOURCE = re.compile(r"(?is)building (from source|source distributions)\b.{0,300} disabled")
 _HINT = (
@@ -31,19 +30,17 @@ _HINT = (
     "a lock of aotbuild lock spares builds that."
 )
 _SOURCE_HINT = (
-    "It has no wheel here, and building it would run its code, which no plan does. Name a wheel of "
-    "it; or run aotbuild lock --build-sources, which does run it, and commit the lock."
+    "It has no wheel here, and building it would run its code, which no plan does. Build a wheel "
+    "of it, and name that."
 )
 
 
-def resolved(
-    wanted: Wanted, python: str, folder: Path, say: Say, *, build_sources: bool = False
-) -> tuple[Lock, Path | None]:
+def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock, Path | None]:
     """Return the lock of a toolchain for a Python (`3.11`), and its file if it is committed.
 
     `folder` is the manifest's. Without a committed lock, uv resolves once and the result is cached;
-    `say` gets progress lines. PlanError if the lock is out of date, or with uv's reason. Unless it
-    may `build_sources`, no code of a package runs.
+    `say` gets progress lines. PlanError if the lock is out of date, or with uv's reason. No code of
+    a package runs.
     """
     committed = committed_lock(wanted, folder)
     if committed is not None:
@@ -61,7 +58,7 @@ def resolved(
     with locked(place.parent, say):
         if not place.exists():
             say(f"{wanted.title}: no lock beside the manifest (aotbuild lock); asking uv")
-            text = compile_lock(wanted, python, folder, build_sources=build_sources)
+            text = compile_lock(wanted, python, folder)
             place.parent.mkdir(exist_ok=True)
             write_whole(place, text.encode())
         text = read_regular_text(place)
@@ -90,13 +87,11 @@ def compile_lock(
     python: str,
     folder: Path,
     before: str | None = None,
-    *,
-    build_sources: bool = False,
 ) -> str:
     """Let uv resolve; return the text of the lock. PlanError gives uv's reason.
 
     Versions in the lock `before` are kept where possible. What is neither a wheel nor says in a
-    file what it requires has to be built to find out, which runs its code: `build_sources`.
+    file what it requires would have to be built to find out, which runs its code: it is refused.
     """
     lines = _lines(wanted)
     with temporary_folder() as temporary:
@@ -106,12 +101,10 @@ def compile_lock(
             if before is not None:
                 made.write_text(before, encoding="utf-8")
         try:
-            options = () if build_sources else NO_BUILD
-            run_uv(_compile(given, made, python, *options), folder)
+            run_uv(_compile(given, made, python), folder)
         except UvFailed as err:
-            is_source = not build_sources and _SOURCE.search(str(err))
-            reason = _indented(str(err))
-            hint = _SOURCE_HINT if is_source else _HINT
+            reason = "\n".join(f"  {line}" for line in str(err).splitlines())
+            hint = _SOURCE_HINT if _SOURCE.search(str(err)) else _HINT
             msg = f"{wanted.title}: uv cannot resolve it for Python {python}\n{reason}\n{hint}"
             raise PlanError(msg) from err
         return made.read_text(encoding="utf-8")
@@ -129,9 +122,9 @@ def _lines(wanted: Wanted) -> list[str]:
     return list(wanted.requirements)
 
 
-def _compile(given: Path, made: Path, python: str, *more: str) -> list[str | Path]:
+def _compile(given: Path, made: Path, python: str) -> list[str | Path]:
     # This Python only says which machine it is on: the other one may not be installed.
-    options = ["--python", sys.executable, "--python-version", python, "--no-header", *more]
+    options = ["--python", sys.executable, "--python-version", python, "--no-header", "--no-build"]
     return ["pip", "compile", "--quiet", *options, "--format=pylock.toml", "-o", made, given]
 
 
@@ -147,10 +140,6 @@ def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:
         )
         raise PlanError(msg)
     return lock
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 _HEADER = "# Written by `aotbuild lock`, in the standard form pylock.toml (PEP 751). Commit it.\n"
@@ -170,23 +159,19 @@ class WrittenLock:
 
 
 def write_locks(
-    manifest: Manifest,
-    project: Sequence[str],
-    *,
-    upgrade: bool = False,
-    build_sources: bool = False,
+    manifest: Manifest, project: Sequence[str], *, upgrade: bool = False
 ) -> Iterator[WrittenLock]:
     """Resolve every toolchain, write its lock beside the manifest, and yield it.
 
     Versions of a valid earlier lock are kept where possible, unless `upgrade`. PlanError gives uv's
-    reason. `build_sources` is as in `compile_lock`.
+    reason.
     """
     folder = folder_of(manifest)
     for wanted, python in _named(manifest, project):
         file = folder / wanted.lock_name
         before = read_regular_text(file, "replace") if os.path.lexists(file) else ""
         kept = before if is_lock(before) and not upgrade else None
-        text = _HEADER + compile_lock(wanted, python, folder, kept, build_sources=build_sources)
+        text = _HEADER + compile_lock(wanted, python, folder, kept)
         lock = read_lock(text, str(file), python)
         if text != before:
             write_whole(file, text.encode())

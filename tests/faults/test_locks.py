@@ -14,15 +14,13 @@ from faults.special_files import fifo, nowhere
 from support.cli import invoke
 from support.fake_index import NEW, OLD, make_index
 
-from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.environments import find_environment, make_environments
 from aotbuild.toolchains.project import project_requirements
 
 pytestmark = pytest.mark.process
 
 OTHER = OLD if metadata.version("jax") == NEW else NEW
 LOCK = f"pylock.aot-jax{OTHER.replace('.', '_')}.toml"
-PLAN_REFUSAL = ("building it would run its code, which no plan does", "lock --build-sources")
+PLAN_REFUSAL = ("building it would run its code, which no plan does", "of it, and name that")
 # A package that has to be built to know what it is; its backend says that it ran.
 BACKEND = """
 import pathlib
@@ -129,21 +127,6 @@ def test_a_project_whose_metadata_is_in_a_file_is_not_built(tmp_path: Path, ran:
     assert_done(invoke("lock", manifest))
     assert_done(invoke("plan", manifest))
     assert not ran.exists()
-
-
-def test_a_lock_may_have_sources_and_only_builds_run_them(
-    tmp_path: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest = project(tmp_path, packages=folder_source(tmp_path, ran))
-    assert_done(invoke("lock", manifest, "--build-sources"))
-    assert ran.exists()
-    ran.unlink()
-    for words in (["plan", manifest], ["lock", manifest, "--check"]):
-        assert_done(invoke(*words))
-        assert not ran.exists()
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))  # it has what was built
-    make_environments(find_environment(load_manifest(manifest)).toolchains)
-    assert ran.exists()
 
 
 # --- the project's own pyproject.toml ------------------------------------------------------------
