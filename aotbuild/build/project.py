@@ -8,10 +8,7 @@ from pathlib import Path
 
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.sources import SourceTree, find_sources
-from aotbuild.format.dist_info import installed_version
-from aotbuild.format.index import EDITABLE, write_index
-from aotbuild.format.signature import Function
-from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.environments import find_environment
 from aotbuild.toolchains.project import project_requirements
 
@@ -43,31 +40,3 @@ def open_project(
     sources = find_sources((root or manifest.parent).resolve(), loaded.package, packages)
     needed = project_requirements(sources.root, run_code=run_code)
     return Project(make_plan(loaded, find_environment(loaded, needed, say)), sources)
-
-
-def editable_index(manifest: Manifest) -> bytes:
-    """Return the bytes of an index without records, for an editable install.
-
-    The runtime finds it where a wheel's index would be, and calls the sources by jit; the header
-    says what jit has to be told.
-    """
-    functions = [
-        Function(name, function.call, (), (), (), (), wrap=function.wrap or "")
-        for name, function in manifest.functions.items()
-    ]
-    options = {
-        name: {
-            "static_argnums": [key for key in function.static if isinstance(key, int)],
-            "static_argnames": [key for key in function.static if isinstance(key, str)],
-        }
-        for name, function in manifest.functions.items()
-    }
-    header = {
-        "aotbuild": installed_version("aotbuild") or "",
-        "fallback": "jit",
-        "jax": "",
-        "jaxlib": "",
-        "package": manifest.package,
-        EDITABLE: options,
-    }
-    return write_index(header, functions, [])

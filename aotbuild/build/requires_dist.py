@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from aotbuild.build.plan import Plan
-from aotbuild.errors import PlanError
 from aotbuild.format.target import ON_LINUX
 from aotbuild.manifest import Manifest
 from aotbuild.toolchains.environments import may_be_running
-from aotbuild.toolchains.project import METADATA_TABLE
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
 
 Release = tuple[int, ...]
@@ -58,46 +54,6 @@ def wheel_requirements(plan: Plan) -> list[str]:
     if plan.manifest.runtime == "jax":
         needed += pins("jax", [toolchain.jax for toolchain in toolchains], **kinds)
     return [*needed, *(["flatbuffers>=24.3"] if portable else [])]
-
-
-def check_stated(plan: Plan, stated: Iterable[str]) -> None:
-    """Raise PlanError if a wheel's metadata lacks what its executables require.
-
-    jax and jaxlib must be stated exactly as `wheel_requirements` has them; of the others any
-    version will do that allows the one that builds.
-    """
-    found = [*map(Requirement, stated)]
-    missing = [
-        text
-        for text in wheel_requirements(plan)
-        if not any(_states(each, Requirement(text), plan.environment.aotbuild) for each in found)
-    ]
-    if not missing:
-        return
-    lines = "".join(f'\n    "{text}",' for text in missing)
-    msg = (
-        "the wheel's metadata lacks what its executables require\n"
-        f"  expected {', '.join(missing)}\n"
-        f"  found    {', '.join(sorted(map(str, found))) or 'no dependencies'}\n"
-        "Add them to pyproject.toml:\n\n"
-        f"  [project]\n  dependencies = [{lines}\n  ]\n\n"
-        "or have aotbuild state them for each wheel, and list your own under the second table:\n\n"
-        f'  [project]\n  dynamic = ["dependencies"]\n\n  [{METADATA_TABLE}]\n'
-        "  dependencies = []\n\n"
-        "A source distribution that another aotbuild or jax made has to be made again."
-    )
-    raise PlanError(msg)
-
-
-def _states(found: Requirement, needed: Requirement, aotbuild: str) -> bool:
-    """Return whether a stated requirement is at least as narrow as a needed one."""
-    if canonicalize_name(found.name) != needed.name:
-        return False
-    if needed.name == "aotbuild":
-        return found.specifier.contains(aotbuild, prereleases=True)
-    if needed.name in ("jax", "jaxlib"):
-        return (found.specifier, found.marker) == (needed.specifier, needed.marker)
-    return True
 
 
 def pins(name: str, versions: Iterable[str], *, native: bool, portable: bool) -> list[str]:

@@ -72,22 +72,20 @@ def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> Sourc
     """
     relative = Path(*package.split("."))
     places = [root / place for place in dict.fromkeys((*roots, ".", "src"))]
-    folders = [place for place in places if (place / relative).is_dir()]
-    if not roots and len(folders) > 1:
-        places.sort(key=lambda place: place in folders and not _has_modules(place / relative))
-    for place in places:
-        if (place / relative).is_dir() or (place / relative).with_suffix(".py").is_file():
-            if not (place / relative).is_dir():
-                msg = f"package {package!r} is a module; _aot/ needs a package (a folder)"
-                raise PlanError(msg)
-            return SourceTree(root, place.resolve(), package)
+    found = [place for place in places if (place / relative).is_dir()]
+    if found:
+        chosen = (
+            found[0] if roots else next((p for p in found if _has_modules(p / relative)), found[0])
+        )
+        return SourceTree(root, chosen.resolve(), package)
+    if any((place / relative).with_suffix(".py").is_file() for place in places):
+        msg = f"package {package!r} is a module; _aot/ needs a package (a folder)"
+        raise PlanError(msg)
     searched = "".join(f"\n  searched {place / relative}" for place in places)
     msg = f"package {package!r} of the manifest is not in the project{searched}\n{_REMEDY}"
     raise PlanError(msg)
 
 
 def _has_modules(folder: Path) -> bool:
-    return any(
-        path.suffix in _MODULES and not _NO_MODULES & {*path.relative_to(folder).parts}
-        for path in folder.rglob("*")
-    )
+    files = (path.relative_to(folder) for path in folder.rglob("*") if path.suffix in _MODULES)
+    return any(_NO_MODULES.isdisjoint(file.parts) for file in files)

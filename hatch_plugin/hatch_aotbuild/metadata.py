@@ -1,22 +1,25 @@
-"""The metadata hook: states what a wheel requires, without compiling anything.
+"""What a wheel requires: the metadata hook states it, without compiling anything.
 
 The requirements follow from the manifest and its toolchains. An installer that asks for metadata
-alone (uv, `pip lock`) gets those of the finished wheel.
+alone (uv, `pip lock`) gets those of the finished wheel. Where a project states them itself, the
+build hook compares.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hatchling.metadata.core import HatchMetadata, ProjectMetadata
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from hatchling.plugin.manager import PluginManager
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.toolchains.project import own_dependencies, project_requirements
+from aotbuild.toolchains.project import METADATA_TABLE, own_dependencies, project_requirements
 from hatch_aotbuild.plugin import NAME, TABLE, message_of, read_manifest
 
 
@@ -78,3 +81,43 @@ def _wheel_table(hatch: HatchMetadata[Any]) -> Mapping[str, Any]:
         "Add it, if only its first line: without it, the wheel has no executables."
     )
     raise PlanError(msg)
+
+
+def check_stated(needed: Iterable[str], stated: Iterable[str], aotbuild: str) -> None:
+    """Raise PlanError if a wheel's metadata lacks what its executables require.
+
+    `needed` are those of `wheel_requirements`, and `aotbuild` is the version that builds. jax and
+    jaxlib must be stated exactly so; of the others any version will do that allows the one here.
+    """
+    found = [*map(Requirement, stated)]
+    missing = [
+        text
+        for text in needed
+        if not any(_states(each, Requirement(text), aotbuild) for each in found)
+    ]
+    if not missing:
+        return
+    lines = "".join(f'\n    "{text}",' for text in missing)
+    msg = (
+        "the wheel's metadata lacks what its executables require\n"
+        f"  expected {', '.join(missing)}\n"
+        f"  found    {', '.join(sorted(map(str, found))) or 'no dependencies'}\n"
+        "Add them to pyproject.toml:\n\n"
+        f"  [project]\n  dependencies = [{lines}\n  ]\n\n"
+        "or have aotbuild state them for each wheel, and list your own under the second table:\n\n"
+        f'  [project]\n  dynamic = ["dependencies"]\n\n  [{METADATA_TABLE}]\n'
+        "  dependencies = []\n\n"
+        "A source distribution that another aotbuild or jax made has to be made again."
+    )
+    raise PlanError(msg)
+
+
+def _states(found: Requirement, needed: Requirement, aotbuild: str) -> bool:
+    """Return whether a stated requirement is at least as narrow as a needed one."""
+    if canonicalize_name(found.name) != needed.name:
+        return False
+    if needed.name == "aotbuild":
+        return found.specifier.contains(aotbuild, prereleases=True)
+    if needed.name in ("jax", "jaxlib"):
+        return (found.specifier, found.marker) == (needed.specifier, needed.marker)
+    return True

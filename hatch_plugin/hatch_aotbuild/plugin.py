@@ -12,17 +12,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from aotbuild.build.interrupts import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.dist_info import installed_version
+from aotbuild.format.index import EDITABLE, FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.format.layout import PYPI_LIMIT
+from aotbuild.format.signature import Function
 from aotbuild.format.temporary import NAMES, temporary_folder
 from aotbuild.format.words import os_error_text, plural
 from hatch_aotbuild.backend import leave_out
+
+if TYPE_CHECKING:
+    from aotbuild.manifest import Manifest
 
 NAME = "aotbuild"
 MANIFEST = "AOTBUILD_MANIFEST"
@@ -77,7 +82,6 @@ class AotBuildHook(BuildHookInterface[Any]):
         self._end()
 
     def _add_editable_index(self, build_data: dict[str, Any]) -> None:
-        from aotbuild.build.project import editable_index
         from aotbuild.build.sources import find_sources
         from aotbuild.manifest import load_manifest
 
@@ -91,11 +95,14 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _add_executables(self, build_data: dict[str, Any]) -> None:
         from aotbuild.build.pack import build_project
         from aotbuild.build.project import open_project
-        from aotbuild.build.requires_dist import check_stated
+        from aotbuild.build.requires_dist import wheel_requirements
         from aotbuild.build.wheel_tag import tag_for_all, wheel_tag
+        from hatch_aotbuild.metadata import check_stated
 
         project = open_project(self._manifest, Path(self.root), self._say, packages=self._packages)
-        check_stated(project.plan, self.metadata.core.dependencies)
+        needed = wheel_requirements(project.plan)
+        aotbuild = project.plan.environment.aotbuild
+        check_stated(needed, self.metadata.core.dependencies, aotbuild)
         tag = wheel_tag(project.plan)
         count = plural(len(project.plan.units), "unit")
         self._say(f"{count}, {'; '.join(map(str, project.plan.environment.toolchains))}")
@@ -202,3 +209,31 @@ def message_of(error: BaseException) -> str:
             "Add the extra. Without build isolation, install aotbuild[build] in this environment."
         )
     return ""
+
+
+def editable_index(manifest: Manifest) -> bytes:
+    """Return the bytes of an index without records, for an editable install.
+
+    The runtime finds it where a wheel's index would be, and calls the sources by jit; the header
+    says what jit has to be told.
+    """
+    functions = [
+        Function(name, function.call, (), (), (), (), wrap=function.wrap or "")
+        for name, function in manifest.functions.items()
+    ]
+    options = {
+        name: {
+            "static_argnums": [key for key in function.static if isinstance(key, int)],
+            "static_argnames": [key for key in function.static if isinstance(key, str)],
+        }
+        for name, function in manifest.functions.items()
+    }
+    header = {
+        "aotbuild": installed_version("aotbuild") or "",
+        "fallback": "jit",
+        "jax": "",
+        "jaxlib": "",
+        "package": manifest.package,
+        EDITABLE: options,
+    }
+    return write_index(header, functions, [])

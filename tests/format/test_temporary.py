@@ -77,29 +77,6 @@ def test_those_of_a_killed_process_are_removed_by_the_next(tmp_path: Path) -> No
         assert folder.exists()
 
 
-@pytest.mark.process
-def test_what_is_worth_it_is_rescued_first(tmp_path: Path) -> None:
-    left = abandon(tmp_path)
-
-    def rescue(folder: Path) -> None:
-        assert folder == left
-        (folder / "deep" / "file").rename(tmp_path / "kept")
-
-    remove_abandoned(tmp_path, rescue)
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
-
-
-@pytest.mark.process
-def test_a_folder_that_cannot_be_rescued_stays(tmp_path: Path) -> None:
-    left = abandon(tmp_path)
-
-    def rescue(folder: Path) -> None:
-        raise PermissionError
-
-    remove_abandoned(tmp_path, rescue)
-    assert (left / "deep" / "file").exists()
-
-
 def test_one_that_was_not_locked_yet_is_removed_if_empty(tmp_path: Path) -> None:
     """Its process was killed between two lines. A process that still runs makes another."""
     with temporary_folder(tmp_path) as folder:

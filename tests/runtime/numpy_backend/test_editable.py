@@ -8,10 +8,10 @@ import pytest
 from support.projects import ONE_FUNCTION, write_project
 
 import aotbuild
-from aotbuild.build.project import editable_index
 from aotbuild.errors import AotbuildError
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.manifest import load_manifest
+from hatch_aotbuild.plugin import editable_index
 
 
 def test_it_is_refused_in_its_own_words(tmp_path: Path) -> None:
