@@ -95,22 +95,8 @@ def _join(functions: list[Function]) -> Function:
 
 def _conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed a unit that calls could not tell from another, or would pad differently."""
-    yield from _pad_conflicts(results)
-    yield from _function_conflicts(results)
-    seen: dict[tuple[str, ...], UnitDone] = {}
-    for result in results:
-        if result.record is None:
-            continue
-        key = identity_of(result.record)
-        if key in seen:
-            message = f"has the same signature as {seen[key].unit}; remove one of them"
-            yield result.failed(STAGE, message)
-        seen.setdefault(key, result)
-
-
-def _function_conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
-    """Yield as failed the units whose calls would be compared in another way than the first's."""
     first: dict[str, UnitDone] = {}
+    seen: dict[tuple[str, ...], UnitDone] = {}
     for result in results:
         if result.record is None or result.function is None:
             continue
@@ -118,10 +104,17 @@ def _function_conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
         if known.function and (problem := _other(known.function, result.function)):
             message = f"{problem} {known.unit}\nMake two functions of it."
             yield result.failed(STAGE, message)
+        same = seen.setdefault(identity_of(result.record), result)
+        if same is not result:
+            yield result.failed(STAGE, f"has the same signature as {same.unit}; remove one of them")
 
 
 def _other(first: Function, function: Function) -> str | None:
+    """Return how the calls of a function's units would be taken differently, if they would."""
     likes = {each[1:3]: each[3] for each in first.references}
+    # Compared as JSON: a NaN to pad with does not equal itself.
+    if function.pad is not None and first.to_json().get("pad") != function.to_json().get("pad"):
+        return "pad: the trees differ from those of"
     if first.ignored != function.ignored:
         return "static_data: leads elsewhere in"
     if first.wrap != function.wrap:
@@ -129,23 +122,3 @@ def _other(first: Function, function: Function) -> str | None:
     if any(likes.get(each[1:3], each[3]) != each[3] for each in function.references):
         return "like: static data is compared with another tree in"
     return None
-
-
-def _pad_conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
-    """Yield as failed the units whose arrays have their padded dims in other places."""
-    first: dict[str, UnitDone] = {}
-    for result in results:
-        if result.record is None or result.function is None or result.function.pad is None:
-            continue
-        known = first.setdefault(result.function.name, result)
-        # Compared as JSON: a NaN to pad with does not equal itself.
-        if (
-            known.function is None
-            or known.function.to_json()["pad"] != result.function.to_json()["pad"]
-        ):
-            message = (
-                f"pad: the trees differ from those of {known.unit}: another number of "
-                "arrays, or axes that are another dim\n"
-                "Make two functions of it, or leave pad out."
-            )
-            yield result.failed(STAGE, message)
