@@ -47,10 +47,7 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
             _leave_out_version(metadata)
         # What it adds is known only when the environment is.
         settings.hooks.pop(_OWN, None)
-        found = (*map(str, metadata.core.dependencies), *own_dependencies(table))
-        if not run_code:
-            _check_names_no_version(found)
-        return found
+        return (*map(str, metadata.core.dependencies), *own_dependencies(table))
     except (ValueError, TypeError, OSError) as err:
         reason = err.strerror if isinstance(err, OSError) else err
         msg = f"{file}: the project's dependencies cannot be read: {reason}"
@@ -78,16 +75,6 @@ def _leave_out_version(metadata: Any) -> None:
     metadata.hatch.config.pop("version", None)
     if "version" in metadata.dynamic:
         metadata.core_raw_metadata.setdefault("version", _NO_VERSION)
-
-
-def _check_names_no_version(found: tuple[str, ...]) -> None:
-    for text in found:
-        if _NO_VERSION in text:
-            msg = (
-                f"{text!r} names the version of the project, which code may have to say, and no "
-                f"plan runs any; list it in [{METADATA_TABLE}]"
-            )
-            raise ValueError(msg)
 
 
 def own_dependencies(table: Mapping[str, Any]) -> list[str]:

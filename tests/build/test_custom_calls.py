@@ -125,12 +125,6 @@ def test_xla_says_what_is_missing_where_nothing_lists_it(package: Package) -> No
     assert "Import the package that registers these custom calls first." in done.stderr
 
 
-def test_a_fallback_serves_what_xla_refuses(package: Package) -> None:
-    code = f"{CALL}{UNLISTED}\nprint(json.dumps(call('own')))"
-    found = fresh(code, "jax", path=root_of(package), AOTBUILD_FALLBACK="jit")
-    assert found == PRODUCT
-
-
 def test_what_xla_refuses_is_no_failure_of_the_package(
     package: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:

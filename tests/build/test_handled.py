@@ -244,11 +244,6 @@ def test_donation_names_leaves_in_the_order_of_the_signature(records: dict[str, 
     assert records["tree_step"].calling.donated == (0, 1)
 
 
-def test_weak_types_of_outputs_are_recorded(records: dict[str, Record]) -> None:
-    found = list(map(str, records["weak"].calling.outputs))
-    assert found == ["~f32[]", "~f32[]", "f32[]", "~f32[]"]
-
-
 def test_custom_call_of_the_user_is_recorded_as_theirs(records: dict[str, Record]) -> None:
     (call,) = records["custom"].requires.custom_calls
     assert (call.target, call.provider) == ("proj_qr", "user")
@@ -257,16 +252,3 @@ def test_custom_call_of_the_user_is_recorded_as_theirs(records: dict[str, Record
 def test_shell_settings_are_ignored(records: dict[str, Record]) -> None:
     assert [name for name, record in records.items() if record.requires.x64] == ["wide"]
     assert {r.requires.devices for r in records.values() if not r.calling.mesh} == {1}
-
-
-def test_settings_that_decide_a_trace_are_in_the_record(records: dict[str, Record]) -> None:
-    config = {name: record.provenance["config"] for name, record in records.items()}
-    assert config["precision"]["jax_default_matmul_precision"] == "highest"
-    assert config["wide"]["jax_enable_x64"] is True
-    assert config["jitted"]["jax_enable_x64"] is False
-    assert config["jitted"]["jax_default_prng_impl"] == "threefry2x32"
-
-
-def test_statics_follow_the_parameter(package: Package) -> None:
-    statics = [r.signature.statics for r in package.records if r.function == "static_between"]
-    assert statics == [(("mode", "plus"),), (("mode", "minus"),)]

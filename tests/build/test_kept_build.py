@@ -18,7 +18,6 @@ from aotbuild.build.progress import Event, UnitDone
 from aotbuild.build.project_files import MOST_FILES, TooLarge, project_files
 from aotbuild.build.run_units import BuildOptions
 from aotbuild.build.sources import find_sources
-from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest
 from aotbuild.store.prune import survey
 from aotbuild.toolchains.toolchain import probe
@@ -26,8 +25,6 @@ from aotbuild.toolchains.toolchain import probe
 pytestmark = pytest.mark.process
 
 CODE = "from proj import parts\ndef f(x):\n    return x * parts.FACTOR\n"
-# What differs is only seen by a trace.
-READS = "import os\ndef f(x):\n    return x * float(os.environ.get('FACTOR', 1))\n"
 
 
 class Place:
@@ -98,18 +95,6 @@ def test_what_is_traced_again(place: Place) -> None:
         assert place.recalls(), change
 
 
-def test_a_variable_that_the_code_reads(place: Place) -> None:
-    code(READS)(place)
-    place.build()
-    place.patch.setenv("FACTOR", "2")
-    (changed,) = place.build().records
-    place.patch.delenv("FACTOR")
-    (before,) = place.build().records
-    assert changed.blob != before.blob
-    place.patch.setenv("OTHER", os.fsdecode(b"\xff"))  # no text
-    assert not place.recalls()
-
-
 def test_outputs_do_not_count(place: Place) -> None:
     place.build()
     for name in ("build/x", "dist/p.whl", ".venv/x", "proj/__pycache__/x.pyc", "proj/_aot/index"):
@@ -135,16 +120,6 @@ def test_no_store(place: Place) -> None:
     place.patch.setenv("AOTBUILD_STORE", "off")
     place.build()
     assert not place.recalls()
-
-
-def test_failures_are_not_kept(place: Place) -> None:
-    manifest = ONE_FUNCTION + '  bad: {call: "proj.code:none", args: [{x: "f32[2]"}]}\n'
-    (place.root / "aot.yaml").write_text(manifest)
-    plan = make_plan(load_manifest(place.root / "aot.yaml"), probe())
-    sources = find_sources(place.root, "proj")
-    for _ in range(2):
-        with pytest.raises(BuildError):
-            build_package(plan, sources, place.folder / "out" / "_aot")
 
 
 class TestFiles:

@@ -13,7 +13,7 @@ from support.projects import MANIFEST, write_project
 from aotbuild.build.machine_limits import available_memory, most_jobs, usable_cpus
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.progress import Event, Listener, UnitDone, UnitStarted, ignore
+from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.protocol import Hello
 from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
@@ -211,17 +211,6 @@ def run(root: Path, jobs: int, listener: Listener = ignore) -> list[UnitDone]:
 def test_units_of_different_settings_are_at_work_together(tmp_path: Path) -> None:
     done = run(meeting(tmp_path, {"a": "b", "b": "a"}), jobs=2)
     assert [result.failure for result in done] == [None, None]
-
-
-@pytest.mark.process
-def test_one_at_a_time_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AOTBUILD_JOBS", "9")
-    events: list[Event] = []
-    done = run(meeting(tmp_path, {"a": "", "b": "a", "c": "b"}), 1, events.append)
-    assert [result.failure for result in done] == [None] * 3
-    units = [event for event in events if isinstance(event, UnitStarted | UnitDone)]
-    assert [type(event) for event in units] == [UnitStarted, UnitDone] * 3
-    assert len({id(event.unit) for event in units}) == 3
 
 
 @pytest.mark.process

@@ -101,12 +101,6 @@ class TestRefused:
         )
         assert plugins.startswith("targets: cuda: jax-cuda13-plugin, jax-cuda13-pjrt, nvidia-")
 
-    def test_a_cpu_below_every_level(self) -> None:
-        environment = dataclasses.replace(ENVIRONMENT, isa=None)
-        assert refused("", environment) == [
-            "targets: cpu: this machine's CPU is below every level that jaxlib supports"
-        ]
-
     def test_two_toolchains_of_one_jaxlib(self) -> None:
         twins = tuple(Toolchain(jax, "0.10.2", "3.11.7") for jax in ("0.10.2", "0.10.2.1"))
         environment = dataclasses.replace(ENVIRONMENT, toolchains=twins)
@@ -126,21 +120,8 @@ class TestRefused:
             )
         ]
 
-    def test_versions_are_compared_as_pip_does(self) -> None:
-        assert plan('toolchains: [{jax: "0.10.2.0"}]\n').units
-
 
 class TestJobs:
-    def test_one_trace_makes_all_targets_of_a_level(self) -> None:
-        text = "targets: [cpu: {isa: [x86-64-v2+avx, x86-64-v3]}, portable]\n"
-        jobs = make_jobs(plan(text).units)
-        assert [[str(target) for target in job.targets] for _, job, _ in jobs] == [
-            ["cpu:x86-64-v2+avx:1", "portable:cpu,cuda,tpu:1"],
-            ["cpu:x86-64-v3:1"],
-        ]
-        caps = [settings.xla_flags.split("--xla_cpu_max_isa=")[1] for settings, _, _ in jobs]
-        assert caps == ["AVX", "AVX2"]
-
     def test_the_shell_does_not_reach_a_worker(self) -> None:
         ((settings, _, _),) = make_jobs(plan("", f"{ENTRY}, env: {{B: '2'}}").units)
         switches = dict.fromkeys(("JAX_ENABLE_X64", "PYTHONOPTIMIZE", "PYTHONDEVMODE"), "1")
@@ -197,10 +178,6 @@ class TestRequirements:
 
 
 class TestWheelPlatform:
-    def test_several_tags(self) -> None:
-        text = "Wheel-Version: 1.0\nTag: cp311-cp311-b_1_x\nTag: cp311-cp311-a_2_x\n"
-        assert platforms_of(text) == ("a_2_x", "b_1_x")
-
     def test_none(self) -> None:
         with pytest.raises(PlanError, match="no platform tag; reinstall jaxlib"):
             platforms_of("Wheel-Version: 1.0\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +19,6 @@ from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import NotStarted, Worker
 from aotbuild.build.worker_settings import Settings
-from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
@@ -237,14 +235,6 @@ def test_a_process_that_never_says_it_is_there_is_stopped(tmp_path: Path) -> Non
     worker.close()
 
 
-def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:
-    root = project(tmp_path, CRASHES, "crash", "fine", targets="[cpu, portable]")
-    with pytest.raises(BuildError) as caught:
-        build(root)
-    assert [failure.unit.split(" ")[0] for failure in caught.value.failures] == ["crash()"] * 2
-    assert {path.name for path in (root / "proj").iterdir()} == {"__init__.py", "mod.py"}
-
-
 def test_hang_is_stopped_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_TIMEOUT", "2")
     found = run(project(tmp_path, CRASHES, "hang"))
@@ -265,17 +255,6 @@ def test_noisy_code_disturbs_neither_protocol_nor_result(tmp_path: Path) -> None
     assert forked(code, path=root) == [1, 1, 1, 0, 0, 0]
 
 
-def test_at_its_end_it_runs_exit_functions_and_waits_for_no_thread(tmp_path: Path) -> None:
-    code = f"""
-import atexit, pathlib, threading
-atexit.register(pathlib.Path({str(tmp_path / "ended")!r}).touch)
-threading.Thread(target=threading.Event().wait).start()
-def f(x): return x + 1
-"""
-    build(project(tmp_path / "p", code, "f"))
-    assert (tmp_path / "ended").exists()
-
-
 def test_function_is_traced_once_for_all_targets_of_a_signature(tmp_path: Path) -> None:
     source = (
         "import jax, os\ncount = os.environ['COUNT']\n"
@@ -290,22 +269,3 @@ def test_function_is_traced_once_for_all_targets_of_a_signature(tmp_path: Path) 
     )
     build(write_project(tmp_path / "p", manifest, mod=source))
     assert counted.read_text() == "xh"
-
-
-def test_symbolic_export_is_one_more_trace(tmp_path: Path) -> None:
-    counted = tmp_path / "count"
-    source = f"def f(x):\n    open({os.fspath(counted)!r}, 'a').write('x')\n    return x\n"
-    manifest = """version: 1
-package: proj
-targets: [cpu, portable]
-functions:
-  f:
-    call: proj.mod:f
-    args: [x: 'f32[n]']
-    dims: {n: [2, 3]}
-    export: {dims: {n: n}}
-    purity: skip
-    verify: {golden: never}  # with symbolic dims, these are a trace of their own
-"""
-    build(write_project(tmp_path / "p", manifest, mod=source))
-    assert counted.read_text() == "xxx"

@@ -91,13 +91,6 @@ def test_an_unexpected_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AOTBUILD_DEBUG", "1")
-    result = fail_with(monkeypatch, ValueError("odd"))
-    assert result.exit_code == 1
-    assert "Traceback (most recent call last)" in result.stderr
-
-
 def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     result = fail_with(monkeypatch, KeyboardInterrupt())
     assert (result.exit_code, result.stderr) == (130, "interrupted; nothing is half-written\n")

@@ -143,18 +143,6 @@ def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
     assert run("doctor", foreign, "--json").exit_code == 5
 
 
-def test_the_example_of_a_portable_form_is_no_signature_that_is_missing(
-    built: list[Built], tmp_path: Path
-) -> None:
-    import numpy as np
-
-    other = packages.build("double", wheels._double, {"x": np.zeros(5, np.float32)})
-    place = packages.write(tmp_path, [built[0], packages.portable(other, wheels._double)])
-    result = run("doctor", place)
-    assert (result.exit_code, "1 of 1 signatures have" in result.stdout) == (0, True)
-    assert load(place).preload(require=True) == 1
-
-
 def test_places_that_hold_nothing(tmp_path: Path) -> None:
     for command in ("doctor", "verify"):
         result = run(command, tmp_path)
@@ -187,13 +175,6 @@ def test_without_jaxlib(place: Path) -> None:
     assert done.returncode == 5, done.stderr
     assert "nothing can be called: jaxlib is not installed" in done.stdout
     assert fresh("jaxlib", "doctor").returncode == 0
-
-
-@pytest.mark.process
-def test_a_platform_that_is_not_there(place: Path) -> None:
-    done = fresh("nothing", "doctor", "--json", JAX_PLATFORMS="tpu")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["host"]["problem"].startswith("jax cannot be used: ")
 
 
 # --- verify ---------------------------------------------------------------------------------------

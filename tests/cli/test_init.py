@@ -91,11 +91,6 @@ def test_what_is_left_is_refused_and_then_planned(project: Path) -> None:
     assert [*load_manifest(manifest).functions] == ["score"]
 
 
-def test_a_dry_run_writes_nothing(project: Path) -> None:
-    assert MANIFEST in run("init", "mypkg.model", "--dry-run").stdout
-    assert sorted(path.name for path in project.iterdir()) in (["mypkg"], ["src"])
-
-
 def test_files_that_exist_stay(project: Path) -> None:
     run("init", "mypkg.model:score")
     before = {name: (project / name).read_text() for name in FILES}
@@ -159,11 +154,4 @@ def test_what_is_refused(project: Path, module: str, said: str) -> None:
     (project / "alone.py").write_text("import jax\nf = jax.jit(lambda x: x)\n")
     refused = run("init", module, code=3).stderr
     assert said in refused
-    assert not (project / "aot.yaml").exists()
-
-
-def test_nothing_is_half_written(project: Path) -> None:
-    (project / "pyproject.toml").write_text("[project")
-    refused = run("init", "mypkg.model", code=3).stderr
-    assert refused.startswith("pyproject.toml: not TOML: ")
     assert not (project / "aot.yaml").exists()

@@ -150,23 +150,6 @@ def test_a_wheel_and_a_folder_say_the_same(folder: Path, tmp_path: Path) -> None
     assert run("diff", folder, wheel, "--exit-code").stdout.endswith("\n\nno difference\n")
 
 
-def test_one_function(folder: Path) -> None:
-    document = json.loads(run("inspect", folder, "--function", "g", "--json").stdout)
-    assert [function["name"] for function in document["functions"]] == ["g"]
-    unknown = run("inspect", folder, "--function", "h")
-    assert unknown.exit_code == 2
-    assert "functions: f, g" in unknown.stderr
-
-
-def test_html(folder: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    result = run("inspect", folder, "--html", page)
-    assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(f"written to {page}\n")
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert run("inspect", folder, "--html", tmp_path / "gone" / "page.html").exit_code == 6
-
-
 def test_a_damaged_index(folder: Path) -> None:
     index = folder / "index"
     index.write_bytes(index.read_bytes().replace(b'"fallback":"none"', b'"fallback":"jit!"'))
@@ -186,19 +169,6 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         assert "\\x1b[31m" in result.stdout
         assert not {"\x1b", "\u202e"} & set(result.stdout)
-
-
-def test_diff(folder: Path, tmp_path: Path) -> None:
-    other = write_package(tmp_path / "new", [make_function()], [make_record(data=b"x" * 100)])
-    result = run("diff", folder, other)
-    assert result.exit_code == 0, result.output
-    assert "- function g\n- target portable:cpu:1\n" in result.stdout
-    assert "+900.0%" in result.stdout
-    assert run("diff", folder, other, "--exit-code").exit_code == 5
-    with_json = run("diff", folder, other, "--exit-code", "--json")
-    document = json.loads(with_json.stdout)
-    assert (with_json.exit_code, document["different"], document["error"]) == (5, True, None)
-    assert run("diff", folder, folder, "--exit-code").exit_code == 0
 
 
 @pytest.mark.process

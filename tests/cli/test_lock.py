@@ -94,17 +94,6 @@ def test_files_of_this_machine_are_named(index: Path, project: Path) -> None:
     assert "which is on this machine alone" in result.stderr
 
 
-@pytest.mark.process
-def test_a_plan_takes_it_and_asks_nobody(
-    index: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run("lock", project / "aot.yaml")
-    monkeypatch.setenv("UV_FIND_LINKS", str(project))
-    document = json.loads(run("plan", project / "aot.yaml", "--json", code=0).stdout)
-    assert [t["lock"] for t in document["toolchains"]] == [FIRST, SECOND]
-    assert document["toolchains"][1]["plugins"] == {"libtpu": f"0.{NEW}"}
-
-
 class TestCheck:
     def test_it_is_not_there(self, index: Path, project: Path) -> None:
         result = run("lock", project / "aot.yaml", "--check", code=3)
@@ -148,8 +137,3 @@ class TestRefused:
         (project / FIRST).write_text(re.sub(f"{PYTHON}-{PYTHON}-", "cp38-cp38-", text))
         result = run("plan", project / "aot.yaml", code=3)
         assert f"{FIRST}: has no wheel of jaxlib for Python {HERE}" in result.stderr
-
-    def test_dependencies_that_cannot_be_read(self, index: Path, project: Path) -> None:
-        (project / "pyproject.toml").write_text(PYPROJECT.replace("einops>=1", "einops>>1"))
-        result = run("lock", project / "aot.yaml", code=3)
-        assert "pyproject.toml: the project's dependencies cannot be read" in result.stderr

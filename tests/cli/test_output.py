@@ -7,7 +7,7 @@ import json
 import pytest
 
 from aotbuild.cli.exit_codes import code_of
-from aotbuild.cli.output import Output, align, error_document
+from aotbuild.cli.output import Output, error_document
 from aotbuild.errors import (
     AotbuildError,
     BuildError,
@@ -16,15 +16,6 @@ from aotbuild.errors import (
     Problem,
     UnitFailure,
 )
-
-
-def test_columns_are_aligned_and_nothing_trails() -> None:
-    assert align([["A", "B"], ["long", ""], ["x", "y"]]) == "A     B\nlong\nx     y"
-
-
-def test_a_plain_table_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().table(["spec"], [["f32[red]"]])
-    assert capsys.readouterr().out == "SPEC\nf32[red]\n"
 
 
 def test_a_terminal_gets_brackets_as_they_are(

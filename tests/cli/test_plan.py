@@ -84,15 +84,6 @@ def test_the_document(project: Path) -> None:
     }
 
 
-def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "aot.yaml"
-    elsewhere.write_text(MANIFEST)
-    assert invoke("plan", str(elsewhere)).exit_code == 3
-    moved = invoke("plan", str(elsewhere), "--root", str(project))
-    assert moved.exit_code == 0, moved.output
-    assert str(project) in moved.stdout
-
-
 @pytest.mark.process
 def test_a_toolchain_that_is_made_later(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -176,12 +176,6 @@ class TestAProgram:
         assert units.count("apply") == 5
         assert units.count("main_step") == 1
 
-    def test_again(self, recorded: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(recorded.folder)
-        assert run("record", "--from", "calls.jsonl").stdout.endswith("\nnothing was written\n")
-        printed = json.loads(run("record", "--from", "calls.jsonl", "--json").stdout)
-        assert (printed["proposal"]["new"], printed["proposal"]["functions"]) == (False, [])
-
 
 @pytest.mark.process
 class TestOtherEnvironments:
@@ -245,15 +239,6 @@ class TestCommands:
             assert process.stdout.readline() == "on\n"
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=60) == 9
-
-    def test_a_command_that_is_not_there(self) -> None:
-        done = invoke("record", "--", "no-such-command")
-        assert (done.exit_code, done.stderr) == (6, "no-such-command: No such file or directory\n")
-
-    def test_a_device_is_no_log(self) -> None:
-        done = invoke("record", "--log", "/dev/full", "--", "true")
-        assert done.exit_code == 2
-        assert "--log: expected a file, found /dev/full" in done.stderr
 
     @pytest.mark.parametrize(
         ("options", "said"),

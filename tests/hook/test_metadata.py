@@ -12,7 +12,6 @@ from zipfile import ZipFile
 import pytest
 from support.projects import write_project
 
-from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild import backend
 
 JAX = metadata.version("jax")
@@ -81,14 +80,6 @@ def test_the_manifest_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert required(tmp_path) == found
 
 
-def test_the_project_itself_needs_what_it_lists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + OWN + BUILD_HOOK)
-    assert project_requirements(root) == ("einops>=0.8", "numpy; sys_platform == 'linux'")
-    assert backend.get_requires_for_build_wheel() == ["jax>=0.10.2", *project_requirements(root)]
-
-
 STATIC = f'dependencies = ["aotbuild", "jax=={JAX}", "jaxlib=={JAXLIB}"]\n'
 
 
@@ -131,11 +122,6 @@ def test_what_the_metadata_lacks(
 def test_the_build_hook_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project(tmp_path, monkeypatch, DYNAMIC + HOOK)
     assert "expected a table [tool.hatch.build.targets.wheel.hooks.aotbuild]" in refused()
-
-
-def test_a_build_hook_for_all_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project(tmp_path, monkeypatch, DYNAMIC + HOOK + "[tool.hatch.build.hooks.aotbuild]\n")
-    assert f"jaxlib=={JAXLIB}" in required(tmp_path)
 
 
 def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

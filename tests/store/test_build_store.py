@@ -15,7 +15,7 @@ from aotbuild.errors import PlanError
 from aotbuild.store import remote
 from aotbuild.store.build_store import BuildStore, Counts, open_store
 from aotbuild.store.entry import Entry, write_entry
-from aotbuild.store.folder import Folder, Store, name_of
+from aotbuild.store.folder import Store, name_of
 from aotbuild.store.keys import key_of
 
 KEY, OTHER = key_of({"a": 1}), key_of({"a": 2})
@@ -83,14 +83,6 @@ def test_what_one_builder_makes_another_fetches(tmp_path: Path, behind: str) -> 
     assert other.counts == Counts(used=1, fetched=1)
     # It is in the folder now.
     assert Store(tmp_path / "other").get(KEY) == ENTRY
-
-
-def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
-    one = opened(tmp_path / "one")
-    put_behind()
-    one.store.put(KEY, ENTRY)
-    one.push()
-    assert one.counts == Counts(made=1)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +153,3 @@ def test_a_folder_of_others_is_told_of(tmp_path: Path, caplog: pytest.LogCapture
         open_store({"AOTBUILD_STORE": str(tmp_path / "store")})
     (warning,) = caplog.messages
     assert "everybody may write to it" in warning
-
-
-def test_exchanged_entries_are_misses(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
-    folder.write(KEY, write_entry(OTHER, ENTRY))
-    folder.write(OTHER, write_entry(KEY, ENTRY))
-    store = Store(tmp_path)
-    assert [store.get(key) for key in (KEY, OTHER)] == [None, None]

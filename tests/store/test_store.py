@@ -77,14 +77,6 @@ def test_a_damaged_entry_is_removed(tmp_path: Path, damage: bytes | None) -> Non
     assert store.get(KEY) == ENTRY
 
 
-def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("in the way")
-    store = Store(blocked)
-    store.put(KEY, ENTRY)
-    assert store.get(KEY) is None
-
-
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))

@@ -100,17 +100,6 @@ class TestTheRunningEnvironment:
     def test_is_not_where_something_is_missing(self, index: Path, folder: Path, extra: str) -> None:
         assert toolchain(folder, extra).recipe is not None
 
-    @pytest.mark.process
-    def test_is_not_what_a_lock_pins(self, index: Path, folder: Path) -> None:
-        extra = f"toolchains: [{{jax: {JAX}, packages: [einops]}}]\n"
-        lock = toolchain(folder, extra).recipe
-        assert lock is not None
-        name = f"pylock.aot-jax{JAX.replace('.', '_')}.toml"
-        (folder / name).write_text(lock.lock)
-        pinned = toolchain(folder, f"toolchains: [{{jax: {JAX}}}]\n")
-        assert pinned.recipe is not None
-        assert pinned.recipe.file == folder / name
-
     def test_what_a_build_environment_needs_for_it(self, tmp_path: Path) -> None:
         def needed(extra: str) -> list[str]:
             return build_requirements(read(tmp_path, extra), ["numpy"])
@@ -145,18 +134,6 @@ class TestMadeByUv:
         )
         names = {"jax", "jaxlib", "libtpu", "einops", "numpy", *WORKER}
         assert set(installed(found)) == names
-
-    @pytest.mark.process
-    def test_is_resolved_and_made_once(self, index: Path, folder: Path) -> None:
-        manifest = read(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
-        said: list[str] = []
-        first = find_environment(manifest, (), said.append).toolchains
-        make_environments(first, said.append)
-        words = [line.rpartition(": ")[2].partition(" ")[0] for line in said]
-        assert words == ["no", "making", "made"]
-        again = find_environment(manifest, (), said.append).toolchains
-        make_environments(again, said.append)
-        assert (len(said), again) == (3, first)
 
     @pytest.mark.process
     def test_a_half_made_one_is_made_again(self, index: Path, folder: Path) -> None:
@@ -249,12 +226,6 @@ class TestRefused:
         monkeypatch.setenv("PATH", str(folder))
         with pytest.raises(PlanError, match=r"which is not installed; install aotbuild\[build\]"):
             uv.uv_program()
-
-    def test_without_a_place(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("AOTBUILD_TOOLCHAINS", "XDG_CACHE_HOME", "HOME"):
-            monkeypatch.delenv(name, raising=False)
-        message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
-        assert message.startswith("toolchains have no place: set HOME, or AOTBUILD_TOOLCHAINS")
 
 
 def test_a_place_of_toolchains_is_absolute() -> None:

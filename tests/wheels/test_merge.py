@@ -122,11 +122,6 @@ class TestMachines:
         assert one.name == other.name
         assert contents(one) == contents(other)
 
-    def test_code_and_metadata_stay(self, x86: Path, arm: Path, tmp_path: Path) -> None:
-        merged = merge_wheels([x86, arm], tmp_path / "out")
-        assert contents(merged)["demo/__init__.py"] == contents(x86)["demo/__init__.py"]
-        assert text(merged, "/METADATA") == text(x86, "/METADATA")
-
     def test_of_equal_records_that_were_measured_otherwise_one_stays(
         self, native: Built, exported: Built, x86: Path, tmp_path: Path
     ) -> None:
@@ -182,11 +177,6 @@ class TestToolchains:
         jaxlibs = {r.requires.jaxlib for r in records(merged) if not r.target.is_portable}
         assert jaxlibs == {"0.9.0", jaxlib.__version__}
 
-    def test_it_is_a_whole_wheel(self, older: Path, newer: Path, tmp_path: Path) -> None:
-        merged = merge_wheels([newer, older], tmp_path / "out")
-        report = verify(str(merged), Options(load=False))
-        assert report.passed, report
-
 
 class TestManifestsThatDiffer:
     def test_a_function_that_only_one_has(self, native: Built, x86: Path, tmp_path: Path) -> None:
@@ -199,14 +189,6 @@ class TestManifestsThatDiffer:
         with pytest.raises(NoExecutable, match="aarch64"):
             library.triple(X)
         assert verify(str(merged), Options(load=False)).passed
-
-    def test_sizes_of_a_dim(self, native: Built, x86: Path, tmp_path: Path) -> None:
-        larger = build("double", lambda x: x * 2, {"x": np.zeros(9, np.float32)})
-        other = put(tmp_path / "other" / X86, [larger])
-        merged = merge_wheels([x86, other], tmp_path / "out")
-        library = aotbuild.load(merged)
-        for size in (3, 9):
-            np.testing.assert_array_equal(library.double(np.ones(size, np.float32)), 2)
 
     def test_one_pads_and_the_other_does_not(self, tmp_path: Path) -> None:
         built = padded(4, [4])
@@ -253,16 +235,6 @@ class TestRefused:
         found = refused(wheels, tmp_path / "out").reasons
         assert found == (f"{wheels[1]}: function double: {reason}",)
 
-    def test_an_option_that_only_one_version_of_jax_has_is_not_compared(
-        self, native: Built, tmp_path: Path
-    ) -> None:
-        here = with_provenance(native, config={"jax_enable_x64": False, "jax_of_old": 1})
-        there = with_provenance(
-            for_target(native, "cpu:aarch64:1"), config={"jax_enable_x64": False, "jax_of_new": 2}
-        )
-        wheels = [put(tmp_path / X86, [here]), put(tmp_path / ARM, [there])]
-        assert merge_wheels(wheels, tmp_path / "out")
-
     def test_references_to_two_templates(self, native: Built, x86: Path, tmp_path: Path) -> None:
         place = ("x.fn", (0, 0), 1)
         one, other = (
@@ -289,18 +261,6 @@ class TestRefused:
             f"{arm}: the project's own requirements differ: numpy<2",
         )
 
-    def test_another_version(self, native: Built, x86: Path, tmp_path: Path) -> None:
-        name, info = ARM.replace("1.0", "2.0"), "demo-2.0.dist-info"
-        arm = put(tmp_path / "two" / ARM, [for_target(native, "cpu:aarch64:1")])
-        files = {}
-        for file, data in contents(arm).items():
-            changed = data.replace(b"Version: 1.0\nR", b"Version: 2.0\nR")
-            files[file.replace("-1.0.", "-2.0.")] = changed
-        files[f"{info}/RECORD"] = _record(files, info)
-        newer = wheels.write_wheel(tmp_path / name, files.items())
-        (reason,) = refused([x86, newer], tmp_path / "out").reasons
-        assert reason == f"{newer}: expected demo 1.0 (1.0), found demo 2.0 (2.0)"
-
     def test_another_fallback(self, native: Built, x86: Path, tmp_path: Path) -> None:
         arm = put(tmp_path / ARM, [for_target(native, "cpu:aarch64:1")], header={"fallback": "jit"})
         (reason,) = refused([x86, arm], tmp_path / "out").reasons
@@ -315,33 +275,6 @@ class TestRefused:
         given = [put(tmp_path / n, [b]) for n, b in zip(names, built, strict=True)]
         (reason,) = refused(given, tmp_path / "out").reasons
         assert reason.startswith("no tag of a wheel says just cp311-none-linux_x86_64, ")
-
-    @pytest.mark.parametrize(
-        ("requires", "header", "reason"),
-        [
-            ("jax==0.0.1", {}, "jax==0.0.1, jax==0.0.2: the indexes do not say their jax"),
-        ],
-    )
-    def test_what_nobody_can_read(
-        self, native: Built, tmp_path: Path, requires: str, header: dict[str, str], reason: str
-    ) -> None:
-        given = [*wheels.REQUIRES, "jax==0.0.2"]
-        others = [*wheels.REQUIRES, requires]
-        one = put(tmp_path / X86, [native], requires=given)
-        built = [for_target(native, "cpu:aarch64:1")]
-        other = put_wheel(tmp_path / ARM, built, requires=others, header=header or None)
-        error = refused([one, other], tmp_path / "out")
-        assert error.reasons == (reason,)
-
-    def test_one_wheel(self, x86: Path, tmp_path: Path) -> None:
-        assert refused([x86, x86], tmp_path / "out").problem == "nothing to merge"
-
-    def test_no_wheel(self, tmp_path: Path) -> None:
-        (tmp_path / "wheel.zip").touch()
-        given = (tmp_path / "wheel.zip", tmp_path / X86)
-        given[1].touch()
-        result = run("merge", *given, "--out", tmp_path, code=6)
-        assert "not the name of a wheel" in result.stderr
 
 
 def test_golden_outputs_tell_that_builds_traced_different_programs(
@@ -377,14 +310,6 @@ class TestFolders:
         np.testing.assert_array_equal(library.triple(X), X * 3)
         assert verify(str(out), Options(load=False)).passed
 
-    def test_folders_that_contradict_each_other(self, native: Built, tmp_path: Path) -> None:
-        function = replace(native.function, call="demo.other:double")
-        other = for_target(replace(native, function=function), "cpu:aarch64:1")
-        folders = [self.folder(tmp_path / "a", [native]), self.folder(tmp_path / "b", [other])]
-        shown = run("merge", *folders, "--out", tmp_path / "out" / "_aot", code=6)
-        assert "function double: call: expected" in shown.stderr
-        assert not (tmp_path / "out").exists()
-
 
 def test_command(x86: Path, arm: Path, tmp_path: Path) -> None:
     result = run("merge", x86, arm, "--out", tmp_path / "out", "--json")
@@ -393,11 +318,6 @@ def test_command(x86: Path, arm: Path, tmp_path: Path) -> None:
     assert document["from"] == [str(x86), str(arm)]
     shown = run("merge", x86, arm, "--out", tmp_path / "out", code=6)
     assert "is there already" in shown.stderr
-
-
-def _record(files: wheels.Files, info: str) -> bytes:
-    del files[f"{info}/RECORD"]
-    return wheels.record_of(files).replace(wheels.INFO.encode(), info.encode())
 
 
 def _with_blob(built: Built, data: bytes) -> Built:
