@@ -92,15 +92,13 @@ def _joined_wheel(opened: Sequence[OpenedWheel], fallback: str | None) -> NewWhe
     if problems or tag is None:
         _refuse([wheel.path for wheel in opened], problems)
     wheel_file = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
-    before, behind = first.files()
     return NewWheel(
         name=WheelName(first.name.distribution, first.name.version, tag),
         info=first.info,
         model=first.model,
-        before=before,
+        files=first.files(),
         place=first.folder,
         folder=folder,
-        behind=behind,
         changed={
             "METADATA": with_requirements(first.metadata, lines).encode(),
             "WHEEL": with_tags(wheel_file, tag).encode(),
@@ -150,5 +148,4 @@ def _identity(wheel: OpenedWheel) -> str:
 def _code(wheel: OpenedWheel) -> dict[str, str]:
     """Return the digest of every file that must be equal in all wheels."""
     new = {f"{wheel.info}/{name}" for name in _MADE_ANEW}
-    before, behind = wheel.files()
-    return {f.name: sha256_hex(f.read()) for f in (*before, *behind) if f.name not in new}
+    return {f.name: sha256_hex(f.read()) for f in wheel.files() if f.name not in new}

@@ -15,11 +15,11 @@ from aotbuild.format.target import HOST, PORTABLE
 from aotbuild.platforms.base import known_names
 from aotbuild.wheels.metadata import Companion, companion_metadata, with_companions
 from aotbuild.wheels.wheel_files import (
+    File,
     NewFolder,
     NewWheel,
     OpenedWheel,
     WheelName,
-    made,
     open_wheel,
     write_all,
 )
@@ -62,15 +62,13 @@ def _base(opened: OpenedWheel, companions: Iterable[Companion], keep: Collection
     }
     records = _records_of(opened, keep)
     metadata = with_companions(opened.metadata, companions, opened.distribution[1])
-    before, behind = opened.files()
     return NewWheel(
         name=opened.name,
         info=opened.info,
         model=opened.model,
-        before=before,
+        files=opened.files(),
         place=opened.folder,
         folder=NewFolder(header, opened.built.functions, records, [opened.built]),
-        behind=behind,
         changed={"METADATA": metadata.encode()},
     )
 
@@ -91,7 +89,7 @@ def _companion(opened: OpenedWheel, companion: Companion) -> NewWheel:
         name=name,
         info=f"{name.distribution}-{name.version.partition('-')[0]}.dist-info",
         model=opened.model,
-        before=[made(f"{home}/__init__.py", opened.model, code.encode())],
+        files=[File.made(f"{home}/__init__.py", opened.model, code.encode())],
         place=f"{home}/{FOLDER_NAME}/",
         folder=NewFolder(header, functions, records, [opened.built]),
         changed={

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.parser import HeaderParser
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,10 @@ class File:
     model: zipfile.ZipInfo
     read: Callable[[], bytes]
 
-    def replaced(self, data: bytes) -> File:
-        """Return it with other contents."""
-        return File(self.name, self.model, lambda: data)
-
-
-def made(name: str, model: zipfile.ZipInfo, data: bytes) -> File:
-    """Return a new file."""
-    return File(name, model, lambda: data)
+    @classmethod
+    def made(cls, name: str, model: zipfile.ZipInfo, data: bytes) -> File:
+        """Return a file with these contents."""
+        return cls(name, model, lambda: data)
 
 
 @dataclass(frozen=True)
@@ -123,20 +119,14 @@ class OpenedWheel:
         """The member whose time and attributes new files get."""
         return self.archive.getinfo(f"{self.folder}{INDEX_NAME}")
 
-    def files(self) -> tuple[list[File], list[File]]:
-        """Return the files before and behind `_aot` that are not made anew, as RECORD is."""
-        names = self.archive.namelist()
-        at = names.index(f"{self.folder}{INDEX_NAME}")
-
-        def kept(some: list[str]) -> list[File]:
-            own = (self.folder, f"{self.info}/RECORD")
-            return [self._file(n) for n in some if not n.endswith("/") and not n.startswith(own)]
-
-        return kept(names[:at]), kept(names[at:])
-
-    def _file(self, name: str) -> File:
-        info = self.archive.getinfo(name)
-        return File(name, info, lambda: self.archive.read(info))
+    def files(self) -> list[File]:
+        """Return the files that are not made anew, as `_aot` and RECORD are."""
+        own = (self.folder, f"{self.info}/RECORD")
+        return [
+            File(member.filename, member, partial(self.archive.read, member))
+            for member in self.archive.infolist()
+            if not member.is_dir() and not member.filename.startswith(own)
+        ]
 
 
 @contextmanager
@@ -210,18 +200,16 @@ class NewFolder:
 class NewWheel:
     """A wheel to be written; `info` is the name of its `.dist-info` folder.
 
-    `before` and `behind` are files around its `_aot` folder, which is at `place`. `changed`
-    replaces or adds files, by their names below `.dist-info`. New files get the time and the
-    attributes of `model`.
+    `files` are those beside its `_aot` folder, which is at `place`. `changed` replaces or adds
+    files, by their names below `.dist-info`. New files get the time and the attributes of `model`.
     """
 
     name: WheelName
     info: str
     model: zipfile.ZipInfo
-    before: Sequence[File]
+    files: Sequence[File]
     place: str
     folder: NewFolder
-    behind: Sequence[File] = ()
     changed: Mapping[str, bytes] = field(default_factory=dict)
 
     def write(self, out: Path) -> Path:
@@ -242,27 +230,21 @@ class NewWheel:
                     writer.writerow((file.name, _record_hash(data), len(data)))
                 record = f"{self.info}/RECORD"
                 writer.writerow((record, "", ""))
-                archive.writestr(_member_like(self._model_of_record(), record), rows.getvalue())
+                archive.writestr(_member_like(self.model, record), rows.getvalue())
             move_whole(target, path)
         return path
 
     def _ordered(self) -> Iterator[File]:
-        """Yield files in the order of a build: code, `_aot`, data, and `.dist-info` at the end."""
+        """Yield code, `_aot`, and `.dist-info` at the end, as installers like it (PEP 427)."""
         changed = {f"{self.info}/{name}": data for name, data in self.changed.items()}
-        last = f"{self.info}/extra_metadata/"
-        yield from self.before
+        last = [file for file in self.files if file.name.startswith(f"{self.info}/")]
+        yield from (file for file in self.files if file not in last)
         for name, data in self.folder.files():
-            yield made(f"{self.place}{name}", self.model, data)
-        for file in self.behind:
-            if not file.name.startswith(last):
-                yield file.replaced(changed.pop(file.name)) if file.name in changed else file
-        yield from (made(name, self.model, data) for name, data in changed.items())
-        yield from (file for file in self.behind if file.name.startswith(last))
-
-    def _model_of_record(self) -> zipfile.ZipInfo:
-        """RECORD is written like METADATA, and not like the files of a project."""
-        stated = (file.model for file in self.behind if file.name == f"{self.info}/METADATA")
-        return next(stated, self.model)
+            yield File.made(f"{self.place}{name}", self.model, data)
+        for file in last:
+            new = file.name in changed
+            yield File.made(file.name, file.model, changed.pop(file.name)) if new else file
+        yield from (File.made(name, self.model, data) for name, data in changed.items())
 
 
 def write_all(wheels: Iterable[NewWheel], out: Path) -> list[Path]:
