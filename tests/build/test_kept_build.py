@@ -107,11 +107,11 @@ def test_outputs_do_not_count(place: Place) -> None:
 def test_damaged_entries(place: Place) -> None:
     """Whichever part of it is damaged or gone, the build runs, and keeps it again."""
     first = tree_of(place.build().folder)
-    for entry in [item.path for item in survey(place.store)]:
-        entry.write_bytes(entry.read_bytes()[:-1])
-        found = place.build()
-        assert tree_of(found.folder) == first
-        entry.unlink(missing_ok=True)
+    for number, entry in enumerate(item.path for item in survey(place.store)):
+        if number % 2:
+            entry.unlink()
+        else:
+            entry.write_bytes(entry.read_bytes()[:-1])
         assert tree_of(place.build().folder) == first
     assert place.recalls()
 
