@@ -19,7 +19,7 @@ from typing import Any
 
 from distributed import WorkerPlugin, get_worker
 
-from aotbuild.build.machine_limits import usable_cpus
+from aotbuild.build.limits import usable_cpus
 from aotbuild.build.pool import Attempt, Ended, WorkerPool
 from aotbuild.build.project_files import unpack_project
 from aotbuild.build.protocol import Done, Hello, Reply, to_line

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
+from aotbuild.build.limits import TIMEOUT_VARIABLE
 from aotbuild.build.protocol import (
     Done,
     Fetched,
@@ -27,7 +28,6 @@ from aotbuild.build.protocol import (
     read_reply,
     to_line,
 )
-from aotbuild.build.time_limits import TIMEOUT_VARIABLE
 from aotbuild.build.worker_settings import Settings
 from aotbuild.format.temporary import temporary_folder
 

@@ -13,9 +13,8 @@ import jax
 import numpy as np
 
 from aotbuild.build.job_results import NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVICE
-from aotbuild.build.machine_limits import available_memory
+from aotbuild.build.limits import GOLDEN_SECONDS, available_memory
 from aotbuild.build.protocol import Compiled, Failed, GoldenOutputs, Reply, Started
-from aotbuild.build.time_limits import GOLDEN_SECONDS
 from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.format.golden import samples, stored_bytes, widened
 from aotbuild.format.record import Blob, Golden

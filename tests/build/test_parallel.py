@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.projects import MANIFEST, write_project
 
-from aotbuild.build.machine_limits import available_memory, most_jobs, usable_cpus
+from aotbuild.build.limits import available_memory, most_jobs, usable_cpus
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import Listener, UnitDone, ignore

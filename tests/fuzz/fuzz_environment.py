@@ -7,7 +7,7 @@ import atheris
 from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
-    from aotbuild.build.machine_limits import JOBS_VARIABLE, most_jobs
+    from aotbuild.build.limits import JOBS_VARIABLE, most_jobs
     from aotbuild.build.run_units import is_shrink_on
     from aotbuild.errors import AotbuildError
     from aotbuild.runtime import package
