@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from aotbuild.build.pool import Attempt, Ended, Exited, Tell
+from aotbuild.build.pool import Attempt, Ended, Tell
 from aotbuild.build.project_files import pack_project
 from aotbuild.build.protocol import Hello, Started, read_reply
 from aotbuild.build.sources import SourceTree
@@ -130,12 +130,12 @@ class _Cluster:
         try:
             return self._receive(future.result(), tell)
         except KilledWorker as err:
-            return Ended(Exited(f"{self._url}: {str(err).partition('.')[0]}", started=False))
+            return Ended(f"{self._url}: {str(err).partition('.')[0]}", started=False)
         except CancelledError as err:
             msg = f"{self._url}: the connection to the scheduler was lost; build again"
             raise PlanError(msg) from err
         except RuntimeError as err:  # of one machine, and of those that tried again
-            return Ended(Exited(f"{self._url}: {err}", started=False))
+            return Ended(f"{self._url}: {err}", started=False)
         except ModuleNotFoundError as err:
             raise self._unusable(err) from err
 
@@ -158,8 +158,7 @@ class _Cluster:
         ended = answer.ended
         if ended.exited is None:
             return ended
-        text = f"on {answer.machine}: {ended.exited.text.replace(there, here)}"
-        return replace(ended, exited=replace(ended.exited, text=text))
+        return replace(ended, exited=f"on {answer.machine}: {ended.exited.replace(there, here)}")
 
     def _keep(self, answer: Answer) -> None:
         """Write the entries of the store and the blobs that an attempt made, where they are not."""

@@ -35,30 +35,16 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Exited:
-    """How a worker exited in the middle of a job, with the end of its log.
-
-    `started` says that the process was a worker at all.
-    """
-
-    text: str
-    started: bool = True
-
-    @property
-    def reason(self) -> str:
-        """What happened, without the log."""
-        return self.text.partition("\n")[0]
-
-
-@dataclass(frozen=True)
 class Ended:
     """How an attempt ended: by itself, or because its worker exited.
 
-    `overtime` says that the worker was killed because calling the function took too long.
-    `golden_seconds` is how long that took.
+    `exited` then says how, with the end of the worker's log; `started` that the process was a
+    worker at all. `overtime` says that the worker was killed because calling the function took too
+    long. `golden_seconds` is how long that took.
     """
 
-    exited: Exited | None = None
+    exited: str | None = None
+    started: bool = True
     overtime: str | None = None
     golden_seconds: float = 0.0
 
@@ -90,7 +76,7 @@ class WorkerPool:
         try:
             worker = self.take(attempt.settings)
         except NotStarted as err:
-            return Ended(Exited(str(err), started=False))
+            return Ended(str(err), started=False)
         limit = GoldenLimit(worker.kill, attempt.golden_timeout)
         try:
             _talk(worker, limit, attempt, tell)
@@ -98,10 +84,9 @@ class WorkerPool:
             self.discard(worker, err)
             if self.stopped:
                 raise CancelledError from err
-            exited = Exited(str(err), started=not isinstance(err, NotStarted))
-            return Ended(exited, limit.reason, limit.seconds)
+            return Ended(str(err), not isinstance(err, NotStarted), limit.reason, limit.seconds)
         (self.discard if limit.reason else self.give_back)(worker)
-        return Ended(None, limit.reason, limit.seconds)
+        return Ended(overtime=limit.reason, golden_seconds=limit.seconds)
 
     def take(self, settings: Settings) -> Worker:
         """Return an idle worker with these settings, or a new one as soon as there is room for it.

@@ -23,6 +23,7 @@ from aotbuild.build.protocol import Compiled, Done, Hello, Reply
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
+from aotbuild.format.target import HOST
 from aotbuild.store.build_store import BuildStore, open_store
 from aotbuild.toolchains.environments import ExactToolchain
 from aotbuild.toolchains.project import project_requirements
@@ -171,7 +172,7 @@ class _Runner:
             left = job.only(results.targets).model_copy(update={"golden": golden})
             attempt = Attempt(settings, left, self.timeout, GOLDEN_SECONDS)
             ended = self.run_attempt(attempt, partial(self._receive, results))
-            self._finish(job, ended, results)
+            self._finish(attempt, ended, results)
         if results.fed is None or all(result.failure for result in results.done):
             return results.done
         again = tuple(unit.after_feedback() for unit in units)
@@ -197,21 +198,22 @@ class _Runner:
                     self.build_store.store.tell(kind, text)
         results.receive(message)
 
-    def _finish(self, job: Job, ended: Ended, results: JobResults) -> None:
+    def _finish(self, attempt: Attempt, ended: Ended, results: JobResults) -> None:
         """Take how an attempt ended: which units failed, and what is not to be tried again."""
-        self.spent[job.name] = self.spent.get(job.name, 0.0) + ended.golden_seconds
+        name, is_host = attempt.job.name, attempt.settings.platform == HOST
+        self.spent[name] = self.spent.get(name, 0.0) + ended.golden_seconds
         if ended.exited is None:
             results.end()
             return
-        if not ended.exited.started:
+        if not ended.started:
             results.stage = START
         # One that took too long has spent the time of all, and the reason says that instead.
         if results.stage == GOLDEN and not ended.overtime:
-            self.unsafe.add(job.name)
-        text = ended.exited.text
-        if results.stage == COMPILE and job.shrink:
+            self.unsafe.add(name)
+        text = ended.exited
+        if results.stage == COMPILE and is_host and attempt.job.shrink:
             text += f"\n{SHRINK_VARIABLE}=off compiles without rewriting the executable"
-        results.worker_exited(text, ended.overtime or ended.exited.reason)
+        results.worker_exited(text, ended.overtime or ended.exited.partition("\n")[0])
 
 
 def is_shrink_on(environment: Mapping[str, str]) -> bool:
