@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,16 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Attempt, Compiler, Hardware
-from aotbuild.platforms.cuda.executables import Choices, NotReadable, choices, readable, records
+from aotbuild.platforms.cuda.describe import COMPILERS, CUDA_ROOT
+from aotbuild.platforms.cuda.executables import (
+    TUNE,
+    NotReadable,
+    check_convolutions,
+    choices,
+    readable,
+    records,
+    untuned_notes,
+)
 from aotbuild.platforms.cuda.host import versions
 from aotbuild.platforms.cuda.presets import (
     TARGET_CONFIG,
@@ -27,14 +37,13 @@ from aotbuild.platforms.cuda.presets import (
     target_config_text,
     tuning_to,
 )
-from aotbuild.platforms.cuda.toolkit import (
-    PLUGIN,
-    compiler_versions,
-    link_tools,
-    runtime_versions,
-)
 from aotbuild.platforms.cuda.tuning_results import Fitting, TuningResults
 
+PLUGIN = "jax-cuda13-pjrt"
+# The files that XLA reads, and the distribution of each.
+_FILES = {"bin/ptxas": "nvidia-cuda-nvcc", "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm"}
+# Where CUDA is installed on a machine with a GPU, if not with jax.
+_SYSTEM_CUDA = "/usr/local/cuda"
 # The files are in the worker's own folder: XLA writes their names into the executable.
 _RESULTS = "./autotune_results.txt"
 _ARCHITECTURE = re.compile(rb"-arch (sm_[0-9]+[af]?)\b")
@@ -51,9 +60,6 @@ _ALL_IN_RESULTS = "xla_gpu_require_complete_aot_autotune_results"
 _NO_RESULT = "No cached config found for HLO instr"
 _NO_RESULT_COUNTS = re.compile(r"Failed to get configs for: (\d+) out of (\d+) instructions")
 _NO_RESULT_FOR = re.compile(rf"{_NO_RESULT}: (%\S+ = \S+)")
-# A user's option with one of these in its name decides how matmuls are compiled.
-_OF_MATMULS = ("triton", "gemm", "autotun", "cublas")
-_TUNE = "run aotbuild tune on the GPU, and name its file under tuning: of the target"
 # What Pallas says where a kernel looks at the GPU that it is made for (jax 0.12.0.1).
 _NEEDS_GPU = ("specify an abstract GPU device", "Unsupported GPU device kind")
 
@@ -63,7 +69,7 @@ class CudaCompiler(Compiler):
 
     def devices(self, target: Target, hardware: Hardware, _: Any) -> Sequence[Any]:
         """Return this machine's GPUs, or the devices of a topology made from their description."""
-        link_tools(system=is_here(hardware))
+        _link_tools(system=is_here(hardware))
         _import_pallas_rules()
         return _own_devices(target) if is_here(hardware) else _devices(target, hardware)
 
@@ -82,9 +88,9 @@ class CudaCompiler(Compiler):
             compiled, tuned, note = _compile_for_absent(attempt, hardware, options)
         hlo = compiled.as_text() or ""
         found = choices(hlo)
-        _check_convolutions(target, found)
+        check_convolutions(target, found)
         is_tuned = tuned in ("by this build", "all")
-        notes = [note, *([] if is_tuned else _untuned_notes(target, found, options))]
+        notes = [note, *([] if is_tuned else untuned_notes(target, found, options))]
         text = " ".join(filter(None, notes))
         made = {
             "tuned": tuned,
@@ -101,7 +107,7 @@ class CudaCompiler(Compiler):
         return {
             "device_kinds": [hardware.kind],
             "capability": hardware.capability,
-            "plugin": [PLUGIN, compiler_versions()[PLUGIN]],
+            "plugin": [PLUGIN, _compiler_versions()[PLUGIN]],
             **_libraries(hardware, hlo),
         }
 
@@ -110,7 +116,7 @@ class CudaCompiler(Compiler):
         fitting = _fitting(hardware)
         tuning = sha256_hex(fitting.text.encode()) if fitting else "none"
         return {
-            "compilers": compiler_versions(),
+            "compilers": _compiler_versions(),
             "tuning": "measured on this GPU" if is_here(hardware) else tuning,
         }
 
@@ -149,36 +155,8 @@ def _compile_for_absent(
     compiled = attempt({**results, _TRITON_MATMULS: False, **options})
     tuned = f"{int(counts[2]) - int(counts[1])} of {counts[2]}" if counts else "not all"
     example = f"; {first[1]} has none" if first else ""
-    note = f"{tuned} instructions have a tuning result{example}: {_TUNE}."
+    note = f"{tuned} instructions have a tuning result{example}: {TUNE}."
     return compiled, tuned, note
-
-
-def _check_convolutions(target: Target, found: Choices) -> None:
-    """Refuse convolutions without an algorithm: cuDNN refuses those on the GPU."""
-    if names := found.convolutions_without_algorithm:
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        msg = (
-            f"{target}: a convolution's algorithm can only be chosen on the GPU, and it has no "
-            f"tuning result: {names[0]}{others}\nChoose it there: {_TUNE}; or build on the GPU, "
-            "with gpu: host. XLA's own kernels need no tuning, and are far slower: "
-            "compiler_options: {xla_gpu_experimental_enable_conv_fusion: true}."
-        )
-        raise TraceRefused(msg)
-
-
-def _untuned_notes(target: Target, found: Choices, options: Mapping[str, Any]) -> Iterator[str]:
-    if names := found.triton_matmuls:
-        what = f"{len(names)} Triton matmuls with tiles that nobody measured, such as {names[0]}"
-        theirs = [name for name in options if any(part in name for part in _OF_MATMULS)]
-        if not theirs:
-            msg = f"{target}: XLA chose {what}; they may be slow, or wrong: {_TUNE}, or report this"
-            raise TraceRefused(msg)
-        yield f"compiler_options ({', '.join(theirs)}) bring {what}; they may be slow, or wrong."
-    if names := found.large_sorts:
-        yield (
-            f"{names[0]} is sorted by XLA's own kernels, which take about three times as long as "
-            "CUB's; only a build on the GPU (gpu: host) has those."
-        )
 
 
 @cache
@@ -201,7 +179,7 @@ def _versions(hardware: Hardware) -> dict[str, str]:
 
     XLA uses a result of cuDNN only for exactly the version that it was measured with.
     """
-    versions = dict(runtime_versions())
+    versions = dict(_runtime_versions())
     fitting = _fitting(hardware)
     return {**versions, "cudnn": fitting.cudnn} if fitting and fitting.cudnn else versions
 
@@ -246,7 +224,7 @@ def _import_pallas_rules() -> None:
         return
     for name in ("triton", "mosaic_gpu"):
         # A missing module is reported when a kernel is lowered.
-        with contextlib.suppress(ImportError):
+        with suppress(ImportError):
             importlib.import_module(f"jax.experimental.pallas.{name}")
 
 
@@ -268,10 +246,74 @@ def _check_architecture(target: Target, hardware: Hardware, data: bytes) -> None
     if others:
         msg = (
             f"{target}: compiled for {', '.join(sorted(others))}, expected {wanted}: the CUDA "
-            f"compiler of {PLUGIN} {compiler_versions().get(PLUGIN)} does not know capability "
+            f"compiler of {PLUGIN} {_compiler_versions().get(PLUGIN)} does not know capability "
             f"{hardware.capability}; use a newer jax, or correct the preset"
         )
         raise TraceRefused(msg)
+
+
+# --- the tools of CUDA -------------------------------------------------------------------------
+
+
+def _link_tools(*, system: bool = False) -> None:
+    """Link the tools into the current folder; raises TraceRefused if one is missing.
+
+    With `system`, for the GPU of this machine, the machine's own CUDA will do.
+    """
+    link = Path(CUDA_ROOT)
+    if not link.is_symlink():
+        folder = _toolkit() or (Path(_SYSTEM_CUDA) if system else None)
+        if folder is not None:
+            # The two processes of a job work in one folder, and either may be the first.
+            with suppress(FileExistsError):
+                link.symlink_to(folder, target_is_directory=True)
+    missing = sorted({owner for file, owner in _FILES.items() if not (link / file).exists()})
+    if missing:
+        others = f"nor a whole {_SYSTEM_CUDA}" if system else "aotbuild never uses the system's"
+        msg = (
+            f"the CUDA compiler is not complete: {', '.join(missing)} is not installed beside jax, "
+            f"or not whole; {others}. Install it into the build environment"
+        )
+        raise TraceRefused(msg)
+
+
+def _compiler_versions() -> dict[str, str]:
+    """Return the versions of the distributions that compile, by name."""
+    found = {}
+    for name in COMPILERS:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _runtime_versions() -> Mapping[str, str]:
+    """Return the lowest versions that can run the plugin's executables: those it was built with.
+
+    `cuda` is the CUDA runtime's, which is also the driver's, and `cudnn` that of cuDNN.
+    """
+    try:
+        versions: Any = importlib.import_module("jax_cuda13_plugin._versions")
+    except ImportError as err:
+        msg = f"jax-cuda13-plugin is not installed in the build environment, or not whole: {err}"
+        raise TraceRefused(msg) from err
+    # 13000 is 13.0.0: CUDA_VERSION is 1000 * major + 10 * minor.
+    cuda = versions.cuda_runtime_build_version()
+    # 91200 is 9.12.0: CUDNN_VERSION is 10000 * major + 100 * minor + patch.
+    cudnn = versions.cudnn_build_version()
+    return {
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}.{cuda % 10}",
+        "cudnn": f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}",
+    }
+
+
+def _toolkit() -> Path | None:
+    """Return the folder of NVIDIA's wheels for CUDA 13, if any of them is installed."""
+    try:
+        spec = importlib.util.find_spec("nvidia.cu13")
+    except ModuleNotFoundError:
+        return None
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places))) if places else None
 
 
 PLATFORM = CudaCompiler()

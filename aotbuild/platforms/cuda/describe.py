@@ -19,14 +19,16 @@ from aotbuild.platforms.building import (
     TargetItem,
     Versions,
 )
-from aotbuild.platforms.cuda.gpu_files import HERE, GpuFiles, read_files
 from aotbuild.platforms.cuda.presets import (
+    HERE,
     VISIBLE_DEVICES,
+    GpuFiles,
     hardware_here,
     hardware_of,
     is_file_name,
     is_here,
     preset_files,
+    read_files,
 )
 from aotbuild.platforms.cuda.tuning_results import TuningResults
 from aotbuild.platforms.options import Devices, Model, Processes, listed, refuse

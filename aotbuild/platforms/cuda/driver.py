@@ -10,13 +10,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aotbuild.errors import AotbuildError, NoGpu
-
-if TYPE_CHECKING:
-    from aotbuild.platforms.cuda.presets import GpuPreset
 
 LIBRARY = "libcuda.so.1"
 # CUdevice_attribute of cuda.h.
@@ -37,6 +35,19 @@ _ATTRIBUTES = {
 }
 _CLOCK_KHZ, _MEMORY_CLOCK_KHZ, _BUS_WIDTH_BITS = 13, 36, 37
 _MAJOR, _MINOR = 75, 76
+
+
+@dataclass(frozen=True)
+class GpuPreset:
+    """The facts of a GPU: `facts` are numbers, by XLA's names for them.
+
+    `name` is the target's detail, `device_kind` jax's name of the device.
+    """
+
+    name: str
+    device_kind: str
+    capability: str
+    facts: tuple[tuple[str, int | float], ...]
 
 
 class Driver:
@@ -66,10 +77,6 @@ class Driver:
 
     def describe(self, number: int, name: str) -> GpuPreset:
         """Return the facts of a GPU, by its number, as a preset of the given name."""
-        from aotbuild.platforms.cuda.presets import (
-            GpuPreset,  # pydantic and yaml: the runtime has none
-        )
-
         count = self.device_count
         if not 0 <= number < count:
             reason = f"there is no GPU {number}; this process sees {count}, counted from 0"

@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from aotbuild.errors import TraceRefused
 from aotbuild.format.protobuf import Malformed, varint
+from aotbuild.format.target import Target
 
 # --- XLA's choices, in the text of an optimized HLO module ---------------------------------------
 
@@ -32,6 +34,9 @@ _CONFIG = "backend_config="
 _DOTS = ("dot", "scaled-dot", "ragged-dot")
 # XLA sorts with CUB from this size on where it has the device (xla/service/gpu, SortRewriter).
 _LARGE_SORT = 16385
+# A user's option with one of these in its name decides how matmuls are compiled.
+_OF_MATMULS = ("triton", "gemm", "autotun", "cublas")
+TUNE = "run aotbuild tune on the GPU, and name its file under tuning: of the target"
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,35 @@ def _computations_with_dots(hlo: str) -> frozenset[str]:
     while more := {name for name, inner in calls.items() if inner & found} - found:
         found |= more
     return frozenset(found)
+
+
+def check_convolutions(target: Target, found: Choices) -> None:
+    """Refuse convolutions without an algorithm: cuDNN refuses those on the GPU."""
+    if names := found.convolutions_without_algorithm:
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        msg = (
+            f"{target}: a convolution's algorithm can only be chosen on the GPU, and it has no "
+            f"tuning result: {names[0]}{others}\nChoose it there: {TUNE}; or build on the GPU, "
+            "with gpu: host. XLA's own kernels need no tuning, and are far slower: "
+            "compiler_options: {xla_gpu_experimental_enable_conv_fusion: true}."
+        )
+        raise TraceRefused(msg)
+
+
+def untuned_notes(target: Target, found: Choices, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a user should know of choices that nobody measured; TraceRefused for Triton's."""
+    if names := found.triton_matmuls:
+        what = f"{len(names)} Triton matmuls with tiles that nobody measured, such as {names[0]}"
+        theirs = [name for name in options if any(part in name for part in _OF_MATMULS)]
+        if not theirs:
+            msg = f"{target}: XLA chose {what}; they may be slow, or wrong: {TUNE}, or report this"
+            raise TraceRefused(msg)
+        yield f"compiler_options ({', '.join(theirs)}) bring {what}; they may be slow, or wrong."
+    if names := found.large_sorts:
+        yield (
+            f"{names[0]} is sorted by XLA's own kernels, which take about three times as long as "
+            "CUB's; only a build on the GPU (gpu: host) has those."
+        )
 
 
 # --- the bytes -----------------------------------------------------------------------------------

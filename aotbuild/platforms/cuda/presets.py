@@ -1,9 +1,9 @@
-"""Presets of GPUs: their YAML files, and the description that compilers get, in XLA's words."""
+"""Presets of GPUs: the files that a target names, and what compilers get, in XLA's words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,14 +12,18 @@ from typing import Annotated, Any, TypeAlias
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from aotbuild.errors import ManifestError, Problem
+from aotbuild.errors import ManifestError, NoGpu, Problem
 from aotbuild.format.words import quote
-from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.building import Hardware, TargetItem
+from aotbuild.platforms.cuda.driver import GpuPreset, open_driver
+from aotbuild.platforms.cuda.tuning_results import read_tuning
 from aotbuild.platforms.options import Model, refuse
 
 _CAPABILITY = re.compile(r"([1-9][0-9]?)\.[0-9](a?)\Z", re.ASCII)
 _ACCELERATED = 9  # XLA gives every real GPU of this major version and later the suffix "a".
 _EXAMPLE = "a map such as those in configs/targets of aotbuild"
+# Instead of a preset: the GPU of the machine that builds.
+HERE = "host"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
 # Presets are in the installed package, or in the source tree around it.
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -32,19 +36,6 @@ TARGET_CONFIG, VISIBLE_DEVICES, TUNING_TO = "target_config", "visible_devices", 
 
 # Reads a YAML file as a model; the text says what was expected. ManifestError has every problem.
 ReadModel = Callable[[Path, type[Any], str], Any]
-
-
-@dataclass(frozen=True)
-class GpuPreset:
-    """The facts of a GPU: `facts` are numbers, by XLA's names for them.
-
-    `name` is the target's detail, `device_kind` jax's name of the device.
-    """
-
-    name: str
-    device_kind: str
-    capability: str
-    facts: tuple[tuple[str, int | float], ...]
 
 
 @cache
@@ -162,6 +153,60 @@ def read_preset(file: Path, read_model: ReadModel) -> GpuPreset:
 def _preset(name: str, model: GpuModel) -> GpuPreset:
     facts = tuple((fact, getattr(model, fact)) for fact in FACTS)
     return GpuPreset(name, model.device_kind, model.capability, facts)
+
+
+@dataclass(frozen=True)
+class GpuFiles:
+    """The presets of a request's GPUs, and the text of their tuning results.
+
+    `here` is the preset of this machine's GPU, if it is one of them.
+    """
+
+    presets: tuple[GpuPreset, ...]
+    tuning: str | None = None
+    here: GpuPreset | None = None
+
+
+def read_files(gpus: Sequence[str], tuning: str | None, item: TargetItem) -> GpuFiles:
+    """Read presets and tuning results; report what is wrong with them."""
+    found = [_read_gpu(name, number, item) for number, name in enumerate(gpus)]
+    presets = tuple(preset for preset in found if preset)
+    here = found[list(gpus).index(HERE)] if HERE in gpus else None
+    kinds = {preset.device_kind for preset in presets}
+    return GpuFiles(presets, None if tuning is None else read_tuning(tuning, kinds, item), here)
+
+
+def _read_gpu(name: str, number: int, item: TargetItem) -> GpuPreset | None:
+    """Return the preset of a GPU; None if it has problems, which are reported."""
+    if name == HERE:
+        return _preset_here(number, item)
+    if not is_file_name(name):
+        return shipped_preset(name)
+    file = item.folder / name
+    if not file.exists():
+        message = f"no such file: {quote(name)}, looked for beside the manifest"
+        item.report(message, "gpu", number)
+        return None
+    if file.stem in preset_files():
+        message = f"{quote(name)} has the name of a preset, {file.stem}; rename the file"
+        item.report(message, "gpu", number)
+        return None
+    try:
+        return read_preset(file, item.read_model)
+    except ManifestError as err:
+        item.extend(err.problems)
+        return None
+
+
+def _preset_here(number: int, item: TargetItem) -> GpuPreset | None:
+    """Return this machine's GPU, by the name of the shipped preset of its kind if there is one."""
+    try:
+        gpu = open_driver().describe(0, HERE)
+    except NoGpu as err:
+        message = f"no GPU can be used here: {err.reason}"
+        item.report(f"{message}; build on the machine that has it, or name a preset", "gpu", number)
+        return None
+    return named_by_kind(gpu)
 
 
 def preset_text(gpu: GpuPreset, source: str) -> str:

@@ -11,15 +11,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.format.files import open_regular
+from aotbuild.format.words import quote
+
+if TYPE_CHECKING:
+    from aotbuild.platforms.building import TargetItem
 
 _TOKEN = re.compile(r'\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}<>]|[^\s{}<>"\'#]+')
 _MOST_BYTES = 64 << 20
+_REMEDY = "aotbuild tune writes one on a machine with the GPU"
 _MEASURED = re.compile(r"# measured on (\S.*) by jax (\S+)\s*\Z")
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 ENTRIES, RESULTS = "entries", "results"
@@ -161,6 +168,27 @@ def read_text(file: Path) -> str:
     except UnicodeDecodeError as err:
         msg = "it is no UTF-8 text"
         raise ValueError(msg) from err
+
+
+def read_tuning(name: str, kinds: AbstractSet[str], item: TargetItem) -> str | None:
+    """Return the text of the file of a target for GPUs of these kinds.
+
+    None if it has a problem, which is reported.
+    """
+    try:
+        text = read_text(item.folder / name)
+        measured = TuningResults.parse(text).device_kinds
+    except OSError as err:
+        reason = f"cannot be read, looked for beside the manifest: {err.strerror}"
+        item.report(f"{quote(name)} {reason}; {_REMEDY}", "tuning")
+        return None
+    except ValueError as err:
+        item.report(f"{quote(name)} is no file of tuning results: {err}; {_REMEDY}", "tuning")
+        return None
+    if measured and kinds and not kinds & set(measured):
+        message = f"{quote(name)} has results of {', '.join(measured)}, but this target is "
+        item.report(f"{message}{', '.join(sorted(kinds))}; tune on that GPU", "tuning")
+    return text
 
 
 def merge(results: Iterable[TuningResults]) -> TuningResults:

@@ -1,8 +1,16 @@
-"""TPU targets: slices by their topology."""
+"""TPU targets: slices by their topology, of known generations, sizes and machines.
+
+Sources: device kinds and memory are from libtpu 0.0.42.1 and 0.0.50.1, sizes are what both accept
+(docs/explanation/targets-facts.md); pods and machines are those of Google's pages on each
+generation (cloud.google.com/tpu/docs/v6e and its neighbours).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -19,7 +27,135 @@ from aotbuild.platforms.building import (
     Versions,
 )
 from aotbuild.platforms.options import Model, Processes, listed, refuse
-from aotbuild.platforms.tpu.slices import TpuSlice, machine_counts, parse_slice, slice_pattern
+
+Sizes = tuple[int, int, int]
+
+_GIB = 1 << 30
+_NAME = re.compile(r"([a-z0-9]+):([1-9][0-9]{0,4}(?:x[1-9][0-9]{0,4}){0,2})\Z")
+# Chips of one machine, in the order in which they are tried.
+_MACHINES: tuple[Sizes, ...] = ((1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1), (2, 4, 1), (4, 2, 1))
+_WHOLE_MACHINES = (1, 4, 8)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The facts of every slice of a generation.
+
+    `axes` is how many sizes a slice has. `kind` is jax's `device_kind`, `memory` what programs may
+    use of one device, in bytes: libtpu states it where a program is too large. `cores` is how many
+    devices jax sees in a chip. `machine` is how many chips a machine has at most, `pod` a slice.
+    `config` names libtpu's configuration of chips, where its default is not that of real machines.
+    """
+
+    name: str
+    axes: int
+    kind: str
+    memory: int
+    pod: int
+    cores: int = 1
+    machine: int = 4
+    config: str | None = None
+
+
+GENERATIONS = {
+    generation.name: generation
+    for generation in (
+        # Real v4 machines join the two cores of a chip to one device; libtpu's default does not.
+        Generation("v4", 3, "TPU v4", int(30.75 * _GIB), 4096, config="megacore"),
+        Generation("v5e", 2, "TPU v5 lite", int(15.75 * _GIB), 256, machine=8),
+        Generation("v5p", 3, "TPU v5", int(95.73 * _GIB), 8960),
+        Generation("v6e", 2, "TPU v6 lite", int(31.24 * _GIB), 256, machine=8),
+        Generation("tpu7x", 3, "TPU7x", int(94.74 * _GIB), 9216, cores=2),
+    )
+}
+
+
+@dataclass(frozen=True)
+class TpuSlice:
+    """A slice: its generation, and its chips along x, y and z."""
+
+    generation: Generation
+    sizes: Sizes
+
+    @property
+    def text(self) -> str:
+        """The sizes as Google writes them, such as `2x4`."""
+        return "x".join(map(str, self.sizes[: self.generation.axes]))
+
+    @property
+    def chips(self) -> int:
+        """The number of chips."""
+        return prod(self.sizes)
+
+    @property
+    def devices(self) -> int:
+        """The number of devices that jax sees."""
+        return self.chips * self.generation.cores
+
+    @property
+    def processes(self) -> int:
+        """The default number of processes: one for each machine.
+
+        8 chips of v5e and v6e are one machine (ct5lp-hightpu-8t, ct6e-standard-8t) or two of 4; one
+        is what the TPU API gives for v5litepod-8 and v6e-8. Larger slices are of machines with 4.
+        """
+        return 1 if self.chips <= self.generation.machine else self.chips // 4
+
+    def bounds(self, processes: int) -> Sizes | None:
+        """Return the chips of one machine along x, y and z; None if there are no such machines."""
+        share, rest = divmod(self.chips, processes)
+        if rest or share > self.generation.machine:
+            return None
+        fits = (m for m in _MACHINES if prod(m) == share and self._is_made_of(m))
+        return next(fits, None)
+
+    def _is_made_of(self, machine: Sizes) -> bool:
+        return all(size % part == 0 for size, part in zip(self.sizes, machine, strict=True))
+
+
+def parse_slice(name: str) -> TpuSlice:
+    """Return the slice of a topology such as `v5e:2x2`; raises ValueError."""
+    match = _NAME.match(name)
+    generation = GENERATIONS.get(match[1]) if match else None
+    if match is None or generation is None:
+        expected = f"expected a topology such as 'v5e:2x2', of {one_of(GENERATIONS)}"
+        msg = f"{expected}, found {quote(name)}"
+        raise ValueError(msg)
+    sizes = tuple(map(int, match[2].split("x")))
+    if len(sizes) != generation.axes:
+        msg = f"{generation.name} slices have {generation.axes} sizes, found {quote(name)}"
+        raise ValueError(msg)
+    x, y, z = (*sizes, 1)[:3]
+    found = TpuSlice(generation, (x, y, z))
+    problem = _impossible(found)
+    if problem:
+        raise ValueError(problem)
+    return found
+
+
+def machine_counts(found: TpuSlice) -> list[int]:
+    """Return the possible numbers of processes of a slice, fewest first: whole machines only."""
+    counts = (found.chips // chips for chips in (*_WHOLE_MACHINES, found.chips))
+    return sorted({count for count in counts if count and found.bounds(count)})
+
+
+def slice_pattern() -> str:
+    """Return a regular expression for topologies, for the JSON schema."""
+    forms = (f"{g.name}:{'x'.join(['[0-9]+'] * g.axes)}" for g in GENERATIONS.values())
+    return f"^({'|'.join(forms)})$"
+
+
+def _impossible(found: TpuSlice) -> str | None:
+    """Return why there is no such slice; None if it exists."""
+    generation, name = found.generation, quote(f"{found.generation.name}:{found.text}")
+    if found.chips > generation.pod:
+        return f"{name} has {found.chips} chips; {generation.name} has at most {generation.pod}"
+    if found.bounds(found.processes) is None:
+        return f"{name}: machines have 2x2 chips, or one; expected even sizes along x and y"
+    return None
+
+
+# --- the manifest and the plan ------------------------------------------------------------------
 
 # The distribution that compiles for TPUs and runs on them.
 LIBTPU = "libtpu"

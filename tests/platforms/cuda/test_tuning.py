@@ -14,8 +14,7 @@ from aotbuild.build.tune import plan_tuning
 from aotbuild.errors import ManifestError, PlanError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.platforms.building import LocalDevices, description
-from aotbuild.platforms.cuda.gpu_files import GpuFiles
-from aotbuild.platforms.cuda.presets import shipped_preset, tuning_to
+from aotbuild.platforms.cuda.presets import GpuFiles, shipped_preset, tuning_to
 from aotbuild.platforms.cuda.tune import PLATFORM, request_here
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.toolchain import Environment, probe

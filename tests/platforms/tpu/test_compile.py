@@ -12,7 +12,7 @@ from support.toolchains import build_with, cross_environment
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 from aotbuild.format.record import CustomCall
-from aotbuild.platforms.tpu.slices import GENERATIONS
+from aotbuild.platforms.tpu.describe import GENERATIONS
 from aotbuild.toolchains.toolchain import Environment
 
 pytestmark = pytest.mark.wheel

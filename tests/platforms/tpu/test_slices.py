@@ -10,8 +10,7 @@ from support.manifests import manifest, refused, whole
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import parse_manifest
 from aotbuild.platforms.building import Request
-from aotbuild.platforms.tpu.describe import TpuOptions
-from aotbuild.platforms.tpu.slices import machine_counts, parse_slice, slice_pattern
+from aotbuild.platforms.tpu.describe import TpuOptions, machine_counts, parse_slice, slice_pattern
 
 EXPECTED = "expected a topology such as 'v5e:2x2', of v4, v5e, v5p, v6e or tpu7x, found "
 
