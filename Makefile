@@ -28,7 +28,8 @@ endef
 $(VENV)/.installed: pyproject.toml
 	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
 	touch $@
 
 demo:
@@ -83,10 +84,9 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(VENV)-docs/.installed: pyproject.toml
-	$(CHECK_PYTHON)
-	$(PYTHON) -m venv $(VENV)-docs
-	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+$(VENV)-docs/.installed: pyproject.toml | $(VENV)/.installed
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-docs
+	$(BIN)/uv pip install --quiet --python $(VENV)-docs/bin/python --editable '.[docs]'
 	touch $@
 
 docs: $(VENV)-docs/.installed

@@ -46,6 +46,7 @@ ANY_JAX = (
     "report",
     "store",
     "toolchains",
+    "verify",
     "wheels",
 )
 TESTS = Path(__file__).parent

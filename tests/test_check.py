@@ -14,11 +14,13 @@ import pytest, subprocess, sys
 def test_alone(): pass
 def test_hidden(): subprocess.run([sys.executable, "-c", ""])
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_marked(): subprocess.run([sys.executable, "-c", ""])
 """
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_processes_are_found(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SOURCE)
     settings = ("-p", "conftest", "-c", TESTS.parent / "pyproject.toml", "--rootdir", tmp_path)

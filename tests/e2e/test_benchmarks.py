@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.processes import ROOT
 
 from benchmarks import process, venvs
 from benchmarks.bars import OURS_GIVEN, OURS_HOLDING, all_bars
-from benchmarks.building import noop
-from benchmarks.building.limits import LIMITS
 from benchmarks.cold import in_rounds, mismatches, relative_difference
 from benchmarks.medians import paired, summarize
-from benchmarks.models.data import make_data
 from benchmarks.places import HERE
 from benchmarks.process import Sample
-from benchmarks.registry import MODELS, System, read_systems
+from benchmarks.registry import System, read_systems
 from benchmarks.scripts import SCRIPTS, parse_rows
 from benchmarks.tables import page
 
@@ -82,10 +76,6 @@ class TestMedians:
         assert (summary.median, summary.low, summary.high, summary.count) == (3.0, 2.0, 4.0, 5)
         assert summary.text(1000, 0) == "3000 (2000 to 4000)"
 
-    def test_none_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match="no samples"):
-            summarize([])
-
     def test_ratios_are_of_the_same_round(self) -> None:
         assert paired([1.0, 20.0], [2.0, 10.0]).median == 1.25
 
@@ -107,16 +97,6 @@ class TestRegistry:
         with pytest.raises(ValueError, match=r"unknown \['scripts', 'resnet'\], missing"):
             read_systems(path)
 
-    def test_no_script_hides_a_module(self) -> None:
-        """A script's folder is the first place for imports: `iree.py` there would hide iree."""
-        for folder in ("systems", "builders"):
-            assert all("_" in path.stem for path in (HERE / folder).glob("*.py"))
-
-    def test_systems_share_an_artifact_by_name(self) -> None:
-        one, other = system("one", artifact="aot"), system("other", artifact="aot")
-        assert one.artifact_folder("digits") == other.artifact_folder("digits")
-        assert one.artifact_folder("digits") != system("third").artifact_folder("digits")
-
 
 class TestEnvironments:
     def test_our_wheel_replaces_our_name(self) -> None:
@@ -126,20 +106,6 @@ class TestEnvironments:
             "aotbuild[build] @ file:///w/a.whl",
             "aotbuildings==2",
         ]
-
-    def test_a_missing_file_is_a_reason(self) -> None:
-        with pytest.raises(venvs.Unavailable, match=r"environments/none-such\.txt is missing"):
-            venvs.make_environment("none-such")
-
-
-class TestModels:
-    @pytest.mark.parametrize("model", MODELS)
-    def test_data_are_the_same_each_time(self, model: str) -> None:
-        one, other = make_data(model), make_data(model)
-        for arrays, again in zip(one, other, strict=True):
-            assert list(arrays) == list(again)
-            for name, array in arrays.items():
-                np.testing.assert_array_equal(array, again[name])
 
 
 class TestProcess:
@@ -170,11 +136,6 @@ run.finish(lambda: [[1.0, 2.0], [3.0]])
         with pytest.raises(venvs.Unavailable, match=expected):
             process.run([sys.executable, str(script)])
 
-    def test_the_shell_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX")
-        monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
-        assert not {"XLA_FLAGS", "AOTBUILD_FALLBACK"} & set(process.clean_environment())
-
 
 class TestRounds:
     def test_each_round_starts_one_later(self) -> None:
@@ -187,15 +148,6 @@ class TestRounds:
         samples = in_rounds([system("a"), system("b"), system("c")], 3, once)
         assert "".join(order) == "abcbcacab"
         assert {name: len(taken) for name, taken in samples.items()} == {"a": 3, "b": 3, "c": 3}
-
-    def test_a_system_that_fails_leaves_the_others(self) -> None:
-        def once(one: System) -> Sample:
-            if one.name == "b":
-                raise venvs.Unavailable("gone")
-            return Sample(1.0, 1.0, 1.0, {}, ())
-
-        samples = in_rounds([system("a"), system("b")], 2, once)
-        assert {name: len(taken) for name, taken in samples.items()} == {"a": 2}
 
 
 class TestOutputs:
@@ -227,11 +179,6 @@ class TestBars:
         (bar,) = [bar for bar in all_bars(found) if "onnxruntime" in bar.name]
         assert (bar.limit, bar.verdict) == (1.0, "met")
 
-    def test_dispatch(self) -> None:
-        rows = [{"backend": "jax", "signatures": 64, "ratio": 1.04}]
-        bars = {bar.name: bar for bar in all_bars(results("dispatch", {"rows": rows}))}
-        assert bars["Warm call at 64 signatures: jax backend / jit"].verdict == "missed"
-
 
 class TestPage:
     def test_systems_are_ordered_and_gaps_named(self) -> None:
@@ -240,25 +187,9 @@ class TestPage:
         assert "a CPU, 2 CPUs, 8 GB, Linux 6, Python 3.11.1, jax 1.2.3, numpy 4.5" in text
         assert "- iree: exit status 1: no such module" in text
 
-    def test_scripts_become_tables(self) -> None:
-        rows = [{"system": "a", "threads": {"1": 1234.5, "2": 0.51239}, "all": [1, 2]}]
-        text = page(results("imports", {"rows": rows}))
-        assert (
-            "| system | threads 1 | threads 2 |\n| --- | ---: | ---: |\n| a | 1,234 | 0.5124 |"
-            in (text)
-        )
-
     def test_other_columns_begin_another_table(self) -> None:
         text = page(results("imports", {"rows": [{"a": 1}, {"a": 2}, {"b": 3}]}))
         assert "| a |\n| --- |\n| 1 |\n| 2 |\n\n| b |\n| --- |\n| 3 |" in text
-
-    def test_a_part_of_all_models_that_is_not_available(self) -> None:
-        text = page(results("cold", {"not_available": "no uv"}))
-        assert "- cold: no uv" in text
-        assert mismatches({"not_available": "no uv"}) == []
-
-    def test_nothing_measured(self) -> None:
-        assert page({}).startswith("Nothing was measured yet.")
 
 
 class TestScripts:
@@ -268,22 +199,3 @@ class TestScripts:
         assert parse_rows('[{"a": 1}]') == [{"a": 1}]
         with pytest.raises(ValueError, match="printed no JSON"):
             parse_rows("done\n")
-
-
-@pytest.mark.wheel
-def test_builds(tmp_path: Path) -> None:
-    """`benchmarks/build.py` in a small size: it measures what has a limit, and each is a bar."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "build.py"), "noop"]
-    options = ("--quick", "--json", "--no-limits")
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    row = json.loads(done.stdout)
-    found = {"build_noop": {"report": {"rows": [row]}}}
-    measured = {bar.name for bar in all_bars(found) if bar.measured is not None}
-    assert measured == {limit.title for limits in LIMITS.values() for limit in limits}
-
-
-def test_the_plain_project_has_no_hook(tmp_path: Path) -> None:
-    hooked, plain = noop.write_projects(tmp_path)
-    assert "aotbuild" in (hooked / "pyproject.toml").read_text()
-    assert "aotbuild" not in (plain / "pyproject.toml").read_text()

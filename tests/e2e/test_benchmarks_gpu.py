@@ -50,6 +50,7 @@ def test_manifests_have_the_arguments() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_functions_are_right(tmp_path: Path) -> None:
     """Each is within its tolerance of its reference; twice its results are not."""
     entries = {n: e for n, e in functions().items() if not CASES[n].gpu_only}
@@ -64,6 +65,7 @@ def test_functions_are_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_the_whole_command(tmp_path: Path) -> None:
     """Build for this CPU, break one executable, and run the copy from another folder."""
     names = "matmul_int8,decode,top_k"

@@ -153,8 +153,8 @@ def chosen(every: bool, builds: Path, log: str, *others: str) -> list[Write]:
 
 
 def kind_of(write: Write) -> Write:
-    """Return what is the same for writes that only differ in the file."""
-    return replace(write, number=0)
+    """Return what is the same for writes that only differ in the file, or in who asked for it."""
+    return replace(write, number=0, place=write.place.partition(" of ")[0])
 
 
 def problems(

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 # Of each kind: 6 kinds in a folder, 4 in a wheel, and swapped members.
-EACH = 50
+EACH = 20
 
 
 @pytest.fixture(scope="module")

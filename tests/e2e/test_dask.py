@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import subprocess
 import sys
@@ -209,16 +208,6 @@ def test_a_wheel_has_the_bytes_of_a_local_build_though_a_worker_is_killed(
     # The killed one had no time to clean up; the next process there does.
     left = [[*(machine / "tmp").glob(".aotbuild*")] for machine in dask.machines]
     assert sorted(map(len, left)) == [0, 1]
-
-
-def test_a_unit_that_loses_two_workers_fails_with_its_name(tmp_path: Path) -> None:
-    # Workers as users start them: another process takes the place of one that is killed.
-    with cluster(tmp_path / "c", 2, TEST_KILLED_BY="7") as dask:
-        code, printed = build(dask.url, project(tmp_path / "p"))
-    assert code == 4, printed
-    lost = r"g\(n=7.*: start:\n +dask://\S+: Attempted to run task .* on 4 different workers"
-    assert re.search(lost, printed), printed
-    assert printed.count("] failed: g(n=7, k=2) for ") == 3
 
 
 def test_a_scheduler_that_dies_ends_the_build(tmp_path: Path) -> None:

@@ -172,25 +172,9 @@ def test_an_exception_reaches_the_caller(folder: Path) -> None:
         library.wrong(X).block_until_ready()
 
 
-def test_a_module_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "proj.host", None)
-    with pytest.raises(NoExecutable, match=r"REFUSED: ModuleNotFoundError"):
-        aotbuild.load(folder).pure(X)
-
-
 def test_numpy_is_refused(folder: Path) -> None:
     with pytest.raises(NoExecutable, match="what it calls back in Python needs load"):
         aotbuild.load(folder, arrays="numpy").pure(X)
-
-
-@pytest.mark.usefixtures("here")
-def test_preloading_calls_nobody(folder: Path) -> None:
-    from proj import host  # type: ignore[import-not-found]
-
-    host.calls.clear()
-    library = aotbuild.load(folder)
-    assert library.preload("every", "pure") == 2
-    assert (host.calls, library.stats()["host_callbacks"]) == ([], 0)
 
 
 def test_the_record_and_inspect_name_the_functions(folder: Path) -> None:

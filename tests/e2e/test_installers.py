@@ -1,7 +1,6 @@
-"""The README's five-minute project, installed by the tools that people have.
+"""The README's five-minute project, installed and built by uv, in isolation.
 
-Each command runs in an environment of its own, in isolation. Afterwards the package loads, and the
-environment has the requirements that its executables have.
+`tests/docs/test_readme.py` does it with pip.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from textwrap import dedent
 
@@ -22,13 +20,6 @@ from aotbuild.toolchains.uv import run_uv, uv_program
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
-COMMANDS = {
-    "pip install": "pip install .",
-    "pip install -e": "pip install -e .",
-    "uv sync": "uv sync",
-    "uv build": "uv build && uv pip install dist/mypkg-*.whl",
-}
-EDITABLE = ("pip install -e .", "uv sync")
 CALL = """
 import aotbuild, jaxlib, numpy as np
 lib = aotbuild.load("mypkg")
@@ -81,24 +72,20 @@ def project(tmp_path: Path, links: Path) -> Project:
     return Project(tmp_path, links)
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_the_environment_has_all_that_the_executables_need(
-    command: str, project: Project, tmp_path: Path
-) -> None:
-    project.run(command)
-    (tmp_path / "call.py").write_text(CALL)
-    shape, *log = project.run(f"python {tmp_path / 'call.py'}").splitlines()
-    assert shape == "(32, 4)"
-    # What is installed as editable has no executables, and says so.
-    assert any("editable install" in line for line in log) is (command in EDITABLE)
+def test_uv_sync(project: Project, tmp_path: Path) -> None:
+    """What is installed as editable has no executables, and says so.
 
-
-def test_an_edit_of_the_manifest_is_built_again(project: Project, tmp_path: Path) -> None:
-    """By `[tool.uv] cache-keys`, which every page that a newcomer meets has."""
+    An edit of the manifest is seen by `[tool.uv] cache-keys`, which every page that a newcomer
+    meets has.
+    """
     pages = ("README.md", "docs/tutorial/first-wheel.md", "docs/reference/hook.md")
     for place in (*pages, "example_project/pyproject.toml"):
         assert "[tool.uv]" in (ROOT / place).read_text(), place
     project.run("uv sync")
+    (tmp_path / "call.py").write_text(CALL)
+    shape, *log = project.run(f"python {tmp_path / 'call.py'}").splitlines()
+    assert shape == "(32, 4)"
+    assert any("editable install" in line for line in log)
     manifest = project.root / "aot.yaml"
     manifest.write_text(manifest.read_text().replace("  score:", "  points:"))
     assert "mypkg" in project.run("uv sync")
@@ -113,15 +100,3 @@ def test_a_lock_needs_no_compiler(project: Project) -> None:
     assert COMPILED.findall(printed) == []
     # What was looked for is what a build prints.
     assert len(COMPILED.findall(project.run("uv build --wheel"))) == 2
-
-
-def test_what_was_built_in_the_project_stays_out_of_its_sdist(project: Project) -> None:
-    for name in ("mypkg/_aot/index", "build/aot/mypkg/_aot/index"):
-        (project.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (project.root / name).touch()
-    project.run("uv build --sdist")
-    (sdist,) = (project.root / "dist").glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names == {"PKG-INFO", "aot.yaml", "mypkg/__init__.py", "mypkg/model.py",
-                     "pyproject.toml"}  # fmt: skip

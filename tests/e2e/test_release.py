@@ -56,16 +56,6 @@ def test_a_release(checkout: Path) -> None:
     assert last == f"aotbuild {VERSION}: ready"
 
 
-@pytest.mark.wheel
-@pytest.mark.any_jax
-def test_a_rehearsal(checkout: Path, tmp_path: Path) -> None:
-    """From any state: here with a changed file, and a changelog that is not finished."""
-    (checkout / "CHANGELOG.md").write_text("## Unreleased\n- More.\n")
-    done = release(checkout, "--out", str(tmp_path / "out"))
-    assert done.stdout.endswith(f"aotbuild {VERSION}: rehearsed, no tag\n"), done.stderr
-    assert not (checkout / "dist").exists()
-
-
 def test_all_that_does_not_fit_the_tag_is_said(checkout: Path) -> None:
     (checkout / "CHANGELOG.md").write_text("## Unreleased\n- More.\n\n## 0.0.9\n- Some.\n")
     (checkout / "dist").mkdir()
@@ -78,23 +68,6 @@ def test_all_that_does_not_fit_the_tag_is_said(checkout: Path) -> None:
         "release: the checkout: expected no changes, found\n     M CHANGELOG.md\n"
         f"release: {checkout / 'dist'}: expected an empty folder, or none\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (f"## Unreleased\n\n## {VERSION}\n- All.\n", ""),
-        (f"## {VERSION}\n\n## 0.0.9\n- Some.\n", f"CHANGELOG.md: ## {VERSION} says nothing"),
-        ("# Changelog\n", f"CHANGELOG.md: expected ## {VERSION} first, found ## nothing"),
-    ],
-)
-def test_changelogs(text: str, problem: str, checkout: Path) -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(checkout / 'tools')!r}); import release\n"
-        f"print(*release.changelog_problems({text!r}, {VERSION!r}), sep='')"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == problem, done.stderr
 
 
 def test_the_workflow_publishes_without_a_token() -> None:

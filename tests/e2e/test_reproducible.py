@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from support.installs import build_wheel
 from support.levels import OTHER_LEVEL
 from support.projects import copy_project
 
@@ -63,57 +62,34 @@ class Builder:
     zone: str
     locale: str
 
-    def wheel(self, links: Path) -> Path:
-        """Build the project's wheel as a user does: by pip, in isolation."""
-        root = self._project()
-        command = (sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", self.folder, root)
-        done = subprocess.run(
-            command,
-            capture_output=True, text=True, cwd=self.folder, umask=self.umask,
-            env=self._environment(links),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        (wheel,) = self.folder.glob("*.whl")
-        return wheel
-
-    def _project(self) -> Path:
-        self.folder.mkdir(parents=True)
+    def wheel(self) -> Path:
+        """Build the project's wheel."""
         before = os.umask(self.umask)
         try:
-            root = copy_project("../../example_project", self.folder)
-            (root / "aot.yaml").write_text(MANIFEST.format(level=OTHER_LEVEL))
-            (root / "digits" / "walk.py").write_text(WALK)
-            for name in ("home", "temporary", "toolchains"):
-                (self.folder / name).mkdir()
+            root = self._project()
+            return build_wheel(
+                root,
+                self.folder / "out",
+                AOTBUILD_JOBS=str(self.jobs),
+                HOME=str(self.folder / "home"),
+                TMPDIR=str(self.folder / "temporary"),
+                USER=self.folder.name,
+                TZ=self.zone,
+                LC_ALL=self.locale,
+            )
         finally:
             os.umask(before)
+
+    def _project(self) -> Path:
+        for name in ("home", "temporary"):
+            (self.folder / name).mkdir(parents=True)
+        root = copy_project("../../example_project", self.folder)
+        (root / "aot.yaml").write_text(MANIFEST.format(level=OTHER_LEVEL))
+        (root / "digits" / "walk.py").write_text(WALK)
         # As a checkout under that umask has it; copies keep the modes of what they are copies of.
         for path in root.rglob("*"):
             path.chmod((0o777 if path.is_dir() else 0o666) & ~self.umask)
         return root
-
-    def _environment(self, links: Path) -> dict[str, str]:
-        dropped = ("PYTHON", "AOTBUILD_", "JAX_", "XLA_", "LC_", "LANG", "SOURCE_DATE_EPOCH")
-        # Caches and settings of pip and uv are not those of another user, so that nothing is loaded
-        # from the network twice.
-        real = Path("~").expanduser()
-        return {
-            **{k: v for k, v in os.environ.items() if not k.startswith(dropped)},
-            "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", str(real / ".config")),
-            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(real / ".cache")),
-            "PIP_FIND_LINKS": " ".join(
-                [links.as_uri(), *os.environ.get("PIP_FIND_LINKS", "").split()]
-            ),
-            "AOTBUILD_STORE": "off",
-            "AOTBUILD_JOBS": str(self.jobs),
-            "AOTBUILD_TOOLCHAINS": str(self.folder / "toolchains"),
-            "HOME": str(self.folder / "home"),
-            "TMPDIR": str(self.folder / "temporary"),
-            "USER": self.folder.name,
-            "LOGNAME": self.folder.name,
-            "TZ": self.zone,
-            "LC_ALL": self.locale,
-        }
 
 
 def digests(wheel: Path) -> dict[str, str]:
@@ -126,11 +102,11 @@ def digests(wheel: Path) -> dict[str, str]:
         }
 
 
-def test_two_builders_make_one_wheel(tmp_path: Path, links: Path) -> None:
+def test_two_builders_make_one_wheel(tmp_path: Path) -> None:
     one = Builder(tmp_path / "a", 1, 0o022, "UTC", "C")
     longer = tmp_path / "somebody else's place" / "with a longer name"
     other = Builder(longer, 2, 0o077, "Asia/Tokyo", "C.UTF-8")
-    wheel, same = one.wheel(links), other.wheel(links)
+    wheel, same = one.wheel(), other.wheel()
     assert wheel.name == same.name
     # What differs, if anything does, before the fact that something does.
     assert digests(wheel) == digests(same)

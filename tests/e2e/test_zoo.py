@@ -166,9 +166,3 @@ same(lib.symbolic(x), jax.jit(z.with_table)(x))
 print(json.dumps(lib.stats()["fallbacks"]))"""
     found = forked(PRELUDE + code, path=zoo, AOTBUILD_FALLBACK="portable")
     assert found["portable"] == 1
-
-
-def test_no_path_of_the_build_machine_is_inside(zoo: Path) -> None:
-    for path in (zoo / "zoo/_aot").rglob("*"):
-        if path.is_file():
-            assert str(zoo).encode() not in path.read_bytes(), path

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from faults.odd_builds import Project, built, project_in
+from support.shared import made_once
 
 
 @pytest.fixture(scope="session")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package that is right; see `faults.honest.package`."""
-    from faults.honest import package  # imports jax
+def honest(run: Path) -> Path:
+    """The `_aot` folder of a package that is right; its one function is `double`."""
+    from support import packages  # imports jax
 
-    return package(tmp_path_factory)
+    def make(folder: Path) -> None:
+        given = {"x": np.ones(16, np.float32)}
+        packages.write(folder, [packages.build("double", lambda x: x * 2, given)])
+
+    return made_once(run / "honest", make) / "_aot"
 
 
 @pytest.fixture(scope="session")

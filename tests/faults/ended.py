@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +22,18 @@ REFUSALS = range(2, 7)
 def command(
     *args: object,
     cwd: Path | None = None,
-    memory: int = 0,
-    launcher: Iterable[str] = (sys.executable, "-m", "aotbuild.cli"),
+    first: Callable[[], Any] | None = None,
     **env: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run `aotbuild ARGS` in a process of its own, as users do; AssertionError if it hangs.
 
-    `memory` limits its address space, in bytes. Variables are those of `clean_environment`.
+    `first` is called in it before. Variables are those of `clean_environment`.
     """
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if memory:
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
-    words = [*launcher, *map(str, args)]
+    words = [sys.executable, "-m", "aotbuild.cli", *map(str, args)]
     variables = {"AOTBUILD_STORE": "off", "PYTHONPATH": str(ROOT), **env}
     try:
-        with forking():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # jax warns of forks, though exec follows
             return subprocess.run(
                 words,
                 cwd=cwd,
@@ -51,20 +43,11 @@ def command(
                 errors="replace",
                 stdin=subprocess.DEVNULL,
                 timeout=LIMIT,
-                preexec_fn=limit,
+                preexec_fn=first,
             )
     except subprocess.TimeoutExpired as hang:
         msg = f"{' '.join(words)}: hangs\n{hang.stdout!r}\n{hang.stderr!r}"
         raise AssertionError(msg) from hang
-
-
-@contextmanager
-def forking() -> Iterator[None]:
-    """Let `preexec_fn` be used where jax is imported: it warns of forks, though exec follows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
 
 
 def assert_refused(ended: Any, *says: str, codes: Iterable[int] = REFUSALS) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.ended import LIMIT, assert_done, forking
+from faults.ended import assert_done, command
 from support.cli import invoke
 from support.installs import tree_of
 from support.moments import leftovers
-from support.processes import ROOT, clean_environment
+from support.processes import ROOT
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 from support.shared import made_once
 
@@ -56,23 +55,8 @@ class Project:
 
     def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run `aotbuild ARGUMENTS` in a process of its own."""
-        env = {"AOTBUILD_STORE": str(self.made / "store")}
-        variables = {**env, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
-        with forking():
-            return subprocess.run(
-                [sys.executable, "-m", "aotbuild.cli", *map(str, arguments)],
-                env=clean_environment(**variables),
-                **{
-                    "cwd": self.root,
-                    "stdin": subprocess.DEVNULL,
-                    "stdout": subprocess.PIPE,
-                    "stderr": subprocess.PIPE,
-                    "timeout": LIMIT,
-                    "text": True,
-                    "errors": "replace",
-                    **options,
-                },
-            )
+        store = {"AOTBUILD_STORE": str(self.made / "store")}
+        return command(*arguments, **{"cwd": self.root, **store, **options})
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from support.wheel_files import everywhere, put_wheel
 
 import aotbuild
 from aotbuild.errors import DamagedBlob
-from aotbuild.format.files import move_whole, naming, write_whole
 from aotbuild.store.build_store import open_store
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import key_of
@@ -80,41 +78,6 @@ def test_a_full_disk_is_named(honest: Path, tmp_path: Path, name: str) -> None:
 # --- what writes below them ----------------------------------------------------------------------
 
 
-def write_in_place(path: Path) -> None:
-    with naming(path):
-        path.write_bytes(bytes(1000))
-
-
-def write_and_move(path: Path) -> None:
-    write_whole(path, bytes(1000))
-
-
-def copy(path: Path) -> None:
-    with naming(path):
-        shutil.copyfile(np.__file__, path)
-
-
-@pytest.mark.parametrize("action", [write_in_place, write_and_move, copy])
-def test_errors_of_writing_name_the_file(tmp_path: Path, action: Callable[[Path], None]) -> None:
-    path = tmp_path / "file"
-    with full_disk(), pytest.raises(OSError, match=FULL) as caught:
-        action(path)
-    assert (caught.value.filename, caught.value.errno) == (str(path), errno.EFBIG)
-
-
-def test_a_disk_that_is_full_when_it_is_flushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    (tmp_path / "made").touch()
-    with pytest.raises(OSError, match="No space") as caught:
-        move_whole(tmp_path / "made", tmp_path / "file")
-    assert caught.value.filename == str(tmp_path / "file")
-
-
 KEY = key_of({"a": 1})
 LARGE = Entry({}, bytes(100_000))
 
@@ -165,13 +128,3 @@ def test_a_package_that_was_replaced_under_a_process(
         library.g(X)
     assert "restart the processes" in str(caught.value)
     np.testing.assert_array_equal(library.f(X), X * 2)
-
-
-@pytest.mark.parametrize("arrays", ["jax", "numpy"])
-def test_a_package_that_lacks_a_file(tmp_path: Path, built: list[Any], arrays: Any) -> None:
-    """It was not replaced: here it is the wheel that has to be installed again."""
-    folder = write(tmp_path, built)
-    library = aotbuild.load(folder, arrays=arrays)
-    shutil.rmtree(folder / "blobs")
-    with pytest.raises(DamagedBlob, match="Reinstall the wheel"):
-        library.f(X)

@@ -37,15 +37,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@special
-def test_a_wheel(make: Callable[[Path], None], tmp_path: Path) -> None:
-    make(tmp_path / WHEEL)
-    with no_hang(), pytest.raises(AotbuildError):
-        aotbuild.load(tmp_path / WHEEL, arrays="numpy")
-    with no_hang():
-        assert_refused(invoke("inspect", WHEEL), WHEEL)
-
-
 @waiting
 @pytest.mark.parametrize("words", OF_WHEELS, ids=" ".join)
 def test_in_the_place_of_a_wheel(
@@ -113,13 +104,6 @@ def test_in_the_place_of_a_blob(make: Callable[[Path], None], tmp_path: Path, ho
         with pytest.raises(AotbuildError):
             library.preload(require=True)
         assert_refused(invoke("verify", "_aot", "--no-run"))
-
-
-@waiting
-def test_in_the_place_of_a_call_log(make: Callable[[Path], None], tmp_path: Path) -> None:
-    make(tmp_path / "calls")
-    with no_hang():
-        assert_refused(invoke("record", "--from", "calls"))
 
 
 @special

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from faults.ended import NEVER, files_in
 from support.forks import forked
 from support.installs import tree_of
 from support.moments import Ended, Moment, leftovers, run_until
-from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 from support.shared import made_once
 
@@ -42,7 +39,6 @@ def end_builder(number):
 NEVER_COMES = Moment("never", "")
 HERE = "/proj/_aot -1"  # the end of a rename to the package's place
 BUILDING = [
-    Moment("import", "aotbuild.build.pack"),
     Moment("os.mkdir", ".aotbuild-tmp-"),
     Moment("os.mkdir", ".aotbuild-tmp-", 1),
     Moment("open", LOCK),
@@ -56,13 +52,7 @@ PLACING = [
     Moment("os.remove", LOCK),
     Moment("os.rmdir", ".aotbuild-tmp-"),
 ]
-PACKING = [
-    Moment("tempfile.mkstemp", ".whl"),
-    Moment("open", ".pjrt r"),
-    Moment("os.rename", ".whl"),
-    Moment("os.chmod", ".whl"),
-    Moment("shutil.rmtree", "_aot"),
-]
+PACKING = [Moment("open", ".pjrt r"), Moment("os.rename", ".whl")]
 NO_EXCHANGE = """
 from aotbuild.build import placing
 placing._exchange = lambda one, other: False
@@ -128,7 +118,7 @@ def project(made: Path, tmp_path: Path) -> Iterator[Project]:
 CASES = [
     *((moment, signal.SIGTERM) for moment in (*BUILDING, *PLACING)),
     (PLACING[1], signal.SIGINT),
-    (BUILDING[3], signal.SIGHUP),
+    (BUILDING[2], signal.SIGHUP),
 ]
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
@@ -146,25 +136,9 @@ def test_a_build_in_place(project: Project, moment: Moment, number: signal.Signa
     assert tree_of(project.package) == before
 
 
-@pytest.mark.parametrize("number", SIGNALS[1:], ids=label)
-def test_a_signal_that_comes_again(project: Project, number: signal.Signals) -> None:
-    """`timeout` of coreutils sends it to the process, and at once to its group."""
-    again = (
-        "def again(event, arguments):\n"
-        "    if event in ('os.remove', 'os.rmdir') and '.aotbuild-tmp-' in str(arguments[0]):\n"
-        "        os.kill(os.getpid(), given['number'])\n"
-        "sys.addaudithook(again)\n"
-    )
-    before = tree_of(project.package)
-    ended = project.run(BUILDING[5], number, first=again)
-    assert (ended.was_reached, ended.code) == (True, INTERRUPTED), ended.errors
-    assert project.left() == []
-    assert tree_of(project.package) == before
-
-
 HOOK_CASES = [
-    *((moment, signal.SIGTERM) for moment in (BUILDING[2], *PACKING[:4])),
-    (PACKING[1], signal.SIGINT),
+    *((moment, signal.SIGTERM) for moment in (BUILDING[1], *PACKING)),
+    (PACKING[0], signal.SIGINT),
 ]
 
 
@@ -188,24 +162,11 @@ def test_the_hook_leaves_the_handlers_of_the_process_alone(project: Project) -> 
         "        print('handler', signal.getsignal(number))\n"
         "atexit.register(tell)\n"
     )
-    ended = project.run(PACKING[1], signal.SIGHUP, wheel=project.wheels, first=first)
+    ended = project.run(PACKING[0], signal.SIGHUP, wheel=project.wheels, first=first)
     assert (ended.code, ended.was_reached) == (0, True)
     handlers = [line for line in ended.errors.splitlines() if line.startswith("handler")]
     assert handlers[:2] == ["handler 0", "handler 1"]
     assert "default_int_handler" in handlers[2]
-
-
-def test_a_wheel_whose_code_is_traced(made: Path, tmp_path: Path) -> None:
-    """The compiler is told nothing: it ends because the build does."""
-    code = f"{BUILDER}def f(x):\n    end_builder(15)\n    while True: pass\n"
-    root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
-    (root / "pyproject.toml").write_text(PYPROJECT)
-    project = Project(made, tmp_path)
-    project.root = root
-    ended = project.run(NEVER_COMES, 15, wheel=project.wheels, AOTBUILD_STORE="off")
-    assert ended.code != 0
-    assert project.left() == []
-    assert files_in(project.temporary) == files_in(project.wheels) == set()
 
 
 LOOPS = {
@@ -223,15 +184,6 @@ def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str)
     # It returns when all processes have ended.
     ended = project.run(NEVER_COMES, 9, AOTBUILD_STORE="off")
     assert ended.code == -signal.SIGKILL
-
-
-def test_kill_9_where_folders_are_exchanged(project: Project) -> None:
-    before = tree_of(project.package)
-    ended = project.run(Moment("ctypes.dlsym", "renameat2"), signal.SIGKILL)
-    assert (ended.was_reached, ended.code) == (True, -signal.SIGKILL)
-    assert tree_of(project.package) == before
-    assert project.run(NEVER_COMES, 9).code == 0
-    assert project.left() == []
 
 
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["finished", "stopped"])
@@ -274,46 +226,3 @@ print(json.dumps(found))
         assert [name for name in names if ".aotbuild" in name] == []
         assert [name for name in names if name.endswith("sub/__init__.py")]
         assert any(name.endswith("_aot/index") for name in names) == (kind == "wheel")
-
-
-# A command that gets a signal at a moment of its own imports.
-IMPORTING = """
-import os, signal, sys
-event, text, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
-for each in (signal.SIGTERM, signal.SIGHUP):
-    signal.signal(each, signal.SIG_DFL)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from aotbuild.cli.__main__ import main
-sent = []
-def audit(name, arguments):
-    if name == event and text in str(arguments[0]) and not sent:
-        sent.append(name)
-        os.kill(os.getpid(), number)
-def profile(frame, name, _):
-    audit(name, [f"{frame.f_code.co_filename} {frame.f_code.co_name}"])
-sys.addaudithook(audit)
-sys.setprofile(profile)
-sys.argv[1:] = ["--version"]
-main()
-"""
-IMPORTS = [
-    ("import", "aotbuild.cli.app"),
-    ("import", "argparse"),
-    ("call", "<string> <module>"),  # as dataclasses do: Python would end by the signal
-]
-
-
-@pytest.mark.parametrize(("event", "text"), IMPORTS, ids=["-".join(each) for each in IMPORTS])
-def test_a_command_that_is_still_importing(event: str, text: str) -> None:
-    number = signal.SIGINT
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTING, event, text, str(int(number))],
-        env=clean_environment(PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not [words for words in NEVER if words in done.stderr], done.stderr
-    assert done.stderr == "interrupted; nothing is half-written\n"
-    assert done.returncode == INTERRUPTED
-    assert done.stdout == ""

@@ -9,7 +9,7 @@ from support.projects import build, failed_units, in_each, write_project
 
 from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 SOURCE = """
 import pathlib

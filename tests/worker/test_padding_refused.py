@@ -7,7 +7,7 @@ from support.projects import build, write_project
 
 from aotbuild.errors import BuildError
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 REFUSED = """
 import os, jax, jax.numpy as jnp, numpy as np

@@ -14,7 +14,7 @@ from support.projects import build, write_project
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 # Each puts a name, a location or a function's own file into what jax and XLA record.
 NAMED = """

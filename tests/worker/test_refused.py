@@ -13,7 +13,7 @@ from support.projects import MANIFEST, PACKAGES, build, copy_project
 
 from aotbuild.errors import BuildError
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 BROKEN = PACKAGES / "broken"
 # Written by the test, so that linters and editors can read the whole checkout.

@@ -21,7 +21,7 @@ from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.manifest import load_manifest
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 BENCH = ROOT / "benchmarks" / "gpu"
 MANIFESTS = ("aot", "convolutions")

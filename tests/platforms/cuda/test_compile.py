@@ -58,6 +58,7 @@ def data(package: Package, record: Record) -> bytes:
     return (package.folder / record.blob.path).read_bytes()
 
 
+@pytest.mark.any_jax
 def test_every_preset(tmp_path: Path, environment: Environment) -> None:
     targets = f"[cuda: {{gpu: [{', '.join(preset_files())}]}}]"
     package = build(tmp_path, environment, targets, ATTEND)

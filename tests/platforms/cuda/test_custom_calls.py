@@ -15,7 +15,7 @@ from support.toolchains import build_with, cross_environment
 from aotbuild.build.pack import Package
 from aotbuild.toolchains.toolchain import Environment
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 MODEL = """\
 import jax, jax.numpy as jnp

@@ -88,11 +88,6 @@ def tied(model, tokens):
     return {"scores": model(tokens), "count": model.count, "model": model}
 
 
-@nnx.jit
-def double(x):
-    return 2 * x
-
-
 @nnx.jit(static_argnames="twice")
 def decode(model, x, *, twice=False):
     y = model(x)
@@ -144,33 +139,6 @@ def popped(model):
     return nnx.pop(model, nnx.Intermediate)
 
 
-class Twice(nnx.Module):
-    """One object is in it twice."""
-
-    def __init__(self, rngs):
-        self.a = self.b = nnx.Dropout(0.5, rngs=rngs)
-
-
-def make_twice():
-    return Twice(nnx.Rngs(0))
-
-
-@nnx.jit
-def quiet(model, x):
-    model.eval()
-    return model.a(x)
-
-
-class Total(nnx.Module):
-    def __init__(self):
-        self.sum = nnx.Variable(jnp.zeros((), jnp.int32))
-
-
-@nnx.jit
-def add(total, x):
-    total.sum.set_value(total.sum[...] + x.mean())
-
-
 # --- refused --------------------------------------------------------------------------------------
 
 
@@ -181,11 +149,6 @@ def traced_attribute(model, x):
 
 def closure(model, x):
     model.act = lambda x: x
-    return x
-
-
-def other_metadata(model, x):
-    model.first.kernel.set_metadata(frozen=True)
     return x
 
 
@@ -203,8 +166,3 @@ def sharded(model, x):
 def one_twice(model, x):
     net = nnx.Dropout(0.5)
     return net, net
-
-
-def same_twice(x):
-    new = nnx.Variable(x)
-    return {"a": new, "b": new}
