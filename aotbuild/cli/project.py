@@ -1,4 +1,4 @@
-"""What `plan`, `build` and `merge` share: options, the plan as data, which folder is replaced."""
+"""What `plan` and `build` share: options, the plan as data, which folder is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging what one project's builds made on several machines: wheels, or `_aot` folders."""
+"""Merging the wheels that one project's builds made on several machines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import NoReturn
 
 from packaging.utils import canonicalize_name
 
-from aotbuild.build.pack import new_package
-from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.wheel_tag import joined_tag, with_tags
 from aotbuild.errors import WheelRefused
 from aotbuild.format.canonical import sha256_hex
@@ -23,11 +21,9 @@ from aotbuild.wheels.metadata import (
     with_requirements,
 )
 from aotbuild.wheels.wheel_files import (
-    NewFolder,
     NewWheel,
     OpenedWheel,
     WheelName,
-    open_folder,
     open_wheel,
 )
 
@@ -43,34 +39,12 @@ def merge_wheels(wheels: Sequence[Path], out: Path, fallback: str | None = None)
     WheelRefused if a wheel fails a check, the wheels are of different projects, versions or code,
     or they contradict each other.
     """
-    _check_several(wheels)
+    if len({*wheels}) < 2:
+        places = ", ".join(map(str, wheels)) or "no wheel"
+        raise WheelRefused(places, "nothing to merge", [], "Give at least two.")
     with ExitStack() as stack:
         opened = [stack.enter_context(open_wheel(path)) for path in dict.fromkeys(wheels)]
         return _joined_wheel(opened, fallback).write(out)
-
-
-def merge_folders(folders: Sequence[Path], out: Path, fallback: str | None = None) -> NewFolder:
-    """Write the one `_aot` folder that holds the executables of all, replacing what is at `out`.
-
-    Raises WheelRefused if a folder fails a check, or if they contradict each other.
-    """
-    _check_several(folders)
-    builds = [open_folder(path) for path in dict.fromkeys(folders)]
-    joined, problems = join(builds, fallback)
-    if problems:
-        _refuse(folders, problems)
-    out = behind_links(out)
-    with workplace(out) as temporary:
-        staging = new_package(temporary)
-        for name, data in joined.files():
-            (staging / name).write_bytes(data)
-        put_into_place(staging, out)
-    return joined
-
-
-def _check_several(places: Sequence[Path]) -> None:
-    if len({*places}) < 2:
-        raise WheelRefused(str(places[0]), "nothing to merge", [], "Give at least two.")
 
 
 def _joined_wheel(opened: Sequence[OpenedWheel], fallback: str | None) -> NewWheel:

@@ -145,11 +145,6 @@ def open_wheel(path: Path) -> Iterator[OpenedWheel]:
         yield opened
 
 
-def open_folder(path: Path) -> Built:
-    """Open an `_aot` folder; WheelRefused if it fails a check of `verify`, or was split already."""
-    return _built(path, _checked(path), lambda name: (path / name).read_bytes())
-
-
 def _checked(path: Path) -> Contents:
     examined = examine(path)
     if examined.failed:

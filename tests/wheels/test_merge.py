@@ -22,7 +22,6 @@ from support.wheel_files import (
     for_target,
     put_wheel,
     text,
-    unpack,
     with_provenance,
 )
 
@@ -289,26 +288,6 @@ def test_golden_outputs_tell_that_builds_traced_different_programs(
         given.append(put(tmp_path / str(number) / X86, [item]))
     (reason,) = refused(given, tmp_path / "out").reasons
     assert "return different golden outputs: a module probably draws random numbers" in reason
-
-
-class TestFolders:
-    def folder(self, path: Path, built: list[Built]) -> Path:
-        unpack(put(path / X86, built), path / "site")
-        return path / "site" / "demo" / "_aot"
-
-    def test_one_folder(self, native: Built, tmp_path: Path) -> None:
-        triple = build("triple", lambda x: x * 3, {"x": X})
-        one = self.folder(tmp_path / "one", [native])
-        other = self.folder(tmp_path / "other", [for_target(native, "cpu:aarch64:1"), triple])
-        out = tmp_path / "out" / "_aot"
-        shown = run("merge", tmp_path / "one", other, "--out", out, code=2)
-        assert "does not go together with" in shown.stderr
-        shown = run("merge", one, other, "--out", out)
-        assert "3 executables" in shown.stdout
-        library = aotbuild.load(out)
-        np.testing.assert_array_equal(library.double(X), X * 2)
-        np.testing.assert_array_equal(library.triple(X), X * 3)
-        assert verify(str(out), Options(load=False)).passed
 
 
 def test_command(x86: Path, arm: Path, tmp_path: Path) -> None:
