@@ -1,6 +1,6 @@
 """What a Python object consists of: its kind, its name, and the values inside it.
 
-`format.fingerprint` makes digests of these. Nothing here depends on addresses, hash order, file
+`format.identity` makes digests of these. Nothing here depends on addresses, hash order, file
 names or line numbers. Code of an object's own type runs only where it says how it is pickled
 (`__reduce_ex__`, `__getstate__`); no `__eq__`, `__hash__` or `__repr__` is called.
 """

@@ -53,7 +53,7 @@ class NotRestored(ValueError):
 
 
 class Impossible(NotRestored):
-    """A description of a node that no treedef has: nobody wrote it who describes trees."""
+    """An invalid tree description: no treedef has such a node."""
 
 
 @dataclass(frozen=True)

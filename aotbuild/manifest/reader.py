@@ -23,11 +23,11 @@ from aotbuild.manifest.nodes import (
     Node,
     Problems,
     ScalarNode,
+    Steps,
     describe,
     dotted,
 )
 
-Steps: TypeAlias = tuple[object, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 TODO = "TODO"  # what `aotbuild init` and `record` leave where nobody knows the value

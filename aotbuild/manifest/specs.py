@@ -188,20 +188,18 @@ class SpecReader:
         self._check_dims(mark, steps, (dim for dim in shape if isinstance(dim, str)))
         return LeafSpec(shape, dtype, weak)
 
-    def _check_dims(self, mark: Mark, steps: Steps, dims: Iterable[str], where: str = "") -> None:
+    def _check_dims(self, mark: Mark, steps: Steps, dims: Iterable[str]) -> None:
         for dim in dims:
             self.used.add(dim)
             if self.dims is not None and dim not in self.dims:
-                message = f"unknown dim {quote(dim)}{where}{_hint(dim, self.dims, 'dims')}"
+                message = f"unknown dim {quote(dim)}{_hint(dim, self.dims, 'dims')}"
                 self.report(mark, steps, message)
 
-    def _check_statics(
-        self, mark: Mark, steps: Steps, names: Iterable[str], where: str = ""
-    ) -> None:
+    def _check_statics(self, mark: Mark, steps: Steps, names: Iterable[str]) -> None:
         for name in names:
             if self.statics is not None and name not in self.statics:
                 hint = _hint(name, self.statics, "static")
-                self.report(mark, steps, f"unknown static argument {quote(name)}{where}{hint}")
+                self.report(mark, steps, f"unknown static argument {quote(name)}{hint}")
 
     def _map(self, node: MapNode, steps: Steps) -> ArgSpec:
         keys = node.keys()

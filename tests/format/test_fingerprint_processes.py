@@ -18,7 +18,7 @@ for name in sys.argv[1:]:
     importlib.import_module(name)
 import static_model
 import jax, jax.numpy as jnp
-from aotbuild.format.fingerprint import Fingerprinter
+from aotbuild.format.identity import Fingerprinter
 
 rate = 0.5
 values = {

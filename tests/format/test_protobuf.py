@@ -15,7 +15,6 @@ from aotbuild.format.protobuf import (
     number_of,
     numbers_of,
     replaced,
-    varint,
 )
 
 # 1: 150, 2: "text", 3: 1 and 256, packed.
@@ -42,11 +41,6 @@ def test_the_last_of_several_counts() -> None:
     assert number_of(b"\x08\x01\x08\x02", 1) == 2
 
 
-def test_words_of_fixed_size_are_bytes() -> None:
-    assert bytes_of(b"\x0d1234", 1) == b"1234"
-    assert bytes_of(b"\x0912345678", 1) == b"12345678"
-
-
 @pytest.mark.parametrize(
     ("number", "value", "written"),
     [(1, 0, b""), (1, 150, b"\x08\x96\x01"), (16, 1, b"\x80\x01\x01")],
@@ -54,16 +48,6 @@ def test_words_of_fixed_size_are_bytes() -> None:
 def test_numbers_are_written(number: int, value: int, written: bytes) -> None:
     assert number_field(number, value) == written
     assert number_of(written, number) == value
-
-
-def test_negative_numbers_have_64_bits() -> None:
-    assert number_of(number_field(1, -1), 1) == (1 << 64) - 1
-
-
-def test_bytes_are_written() -> None:
-    assert bytes_field(2, b"text") == b"\x12\x04text"
-    assert bytes_field(2, b"") == b"\x12\x00"
-    assert bytes_of(bytes_field(2, b"x" * 300), 2) == b"x" * 300
 
 
 def test_fields_are_changed() -> None:
@@ -106,9 +90,3 @@ def test_another_type_than_expected() -> None:
         number_of(MESSAGE, 2)
     with pytest.raises(Malformed, match="field 1 holds a number, bytes were expected"):
         bytes_of(MESSAGE, 1)
-
-
-def test_numbers_end() -> None:
-    assert varint(b"\xac\x02", 0) == (300, 2)
-    with pytest.raises(Malformed):
-        varint(b"\x80" * 20, 0)

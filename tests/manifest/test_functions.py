@@ -13,7 +13,6 @@ class TestFunctionNames:
         ("name", "message"),
         [
             ("class", "'class' is not a Python identifier in ASCII"),
-            ("a-b", "'a-b' is not a Python identifier in ASCII"),
             ("_f", "'_f' begins with an underscore; choose a public name"),
             ("preload", "'preload' is a name of the Library itself; choose another one"),
             ('"on"', "'on' is a name of the Library itself; choose another one"),
@@ -98,13 +97,10 @@ class TestDims:
             ("{a: 1, c: 2}", "args.x: unknown dim 'b'; known: a, c"),
             ("{a: [], b: 1}", "dims.a: expected at least one size, found an empty list"),
             ("{a: [2, 2], b: 1}", "dims.a: the size 2 is listed twice"),
-            ("{a: -1, b: 1}", "dims.a: expected at least 0, found the number -1"),
             ("{a: x, b: 1}", "dims.a: expected a whole number, found the text 'x'"),
-            ("{a: true, b: 1}", "dims.a: expected a whole number, found the boolean true"),
             ("[{a: 1, b: 2}, {a: 1}]", ("dims.1: all rows have the same dims; expected a, b, "
              "found a")),
             ("[{a: 1, b: 2}, {b: 2, a: 1}]", "dims.1: this row is listed twice"),
-            ("[{a: 1, b: 2}, {}]", "dims.1: an empty row; give each dim a size"),
             ("3", "dims: expected a map, found the number 3"),
             ("{a: 1, b: 1, 'c d': 1}", "dims: 'c d' is not a Python identifier in ASCII"),
         ],
@@ -150,8 +146,6 @@ class TestStatic:
             ("{x: 1}", ("static: 'x' is an argument with a spec already; static or traced, "
              "not both")),
             ("{3: 1}", "static: position 3 is out of range; 3 positional arguments make it 0 to 2"),
-            ("{-1: 1}", ("static: position -1 is out of range; 3 positional arguments make it "
-             "0 to 2")),
             ("{s: []}", "static.s: expected at least one value, found an empty list"),
             ("{s: {}}", ("static.s: expected a list of values, found an empty map; to give an "
              "object, let `call` name a functools.partial that has it")),

@@ -20,7 +20,6 @@ class TestDonateAndKeepUnused:
             ("donate: [yy]", "donate: 'yy' is neither in args nor in kwargs (did you mean 'y'?)"),
             ("donate: [x, x]", "donate: 'x' is listed twice"),
             ("donate: x", "donate: expected a list, found the text 'x'"),
-            ("donate: [0]", 'donate.0: expected text, found the number 0; quote it: "0"'),
             ("keep_unused: 1", "keep_unused: expected true or false, found the number 1"),
         ],
     )
@@ -38,7 +37,6 @@ class TestFeedback:
         [
             ("feedback: yy", ("feedback: 'yy' is neither in args nor in kwargs "
              "(did you mean 'y'?)")),
-            ("feedback: [x, x]", "feedback: 'x' is listed twice"),
             ("feedback: 0", 'feedback: expected text, found the number 0; quote it: "0"'),
             ("feedback: {x: 1}", "feedback: expected text, found a map"),
         ],
@@ -85,8 +83,6 @@ class TestShardings:
              "module:attr")),
             ("mesh: {d: 2}, in_shardings: {x: {like: m:specs, w: [d]}}", ("in_shardings.x.like: "
              "like: stands alone, without other keys beside it")),
-            ("mesh: {d: 2}, out_shardings: [1]", ("out_shardings.0: expected the name of a mesh "
-             "axis, found the number 1")),
             ("mesh: {d: 2}, out_shardings: {}", ("out_shardings: an empty map shards nothing; "
              "write null for replicated")),
             ("mesh: {d: 0}", "mesh.d: expected at least 1, found the number 0"),
@@ -133,8 +129,6 @@ class TestMaps:
         ("options", "message"),
         [
             ("env: {A: 1}", "env.A: expected text, found the number 1; quote it: \"1\""),
-            ("env: {A: true}", "env.A: expected text, found the boolean true; quote it: \"true\""),
-            ("env: {A: null}", "env.A: expected text, found nothing (null)"),
             ("env: {JAX_X: a}", "env: JAX_X is set by aotbuild; give jax's options under config:"),
             (
                 "env: {XLA_FLAGS: a}",
@@ -159,7 +153,6 @@ class TestMaps:
             ("config: {jax_a: .inf}", "config.jax_a: expected a finite number"),
             ("compiler_options: {a: null}", ("compiler_options.a: expected one scalar value, "
              "found nothing (null)")),
-            ("compiler_options: [a]", "compiler_options: expected a map, found a list"),
             ("constants: hoisted", ("constants: expected embed or hoist, found the text 'hoisted' "
              "(did you mean 'hoist'?)")),
         ],

@@ -74,7 +74,6 @@ class TestText:
             ("f32[qq]", "unknown dim 'qq'; known: batch"),
             ("f32[2*batch]", "'f32[2*batch]': '2*batch' is neither a size nor the name of a dim"),
             ("3", "expected a spec such as 'f32[8,128]', found the number 3"),
-            ("true", "expected a spec such as 'f32[8,128]', found the boolean true"),
         ],
     )  # fmt: skip
     def test_refused(self, text: str, message: str) -> None:
@@ -101,7 +100,6 @@ class TestLike:
         ("text", "message"),
         [
             ("{like: a}", "x.like: expected module:attr, found the text 'a'"),
-            ("{like: 3}", "x.like: expected module:attr, found the number 3"),
             ("{like: 'a:b', dim: [batch]}", ("x: unknown key 'dim' beside 'like' "
              "(did you mean 'dims'?)")),
             ("{like: 'a:b', dims: batch}", "x.dims: expected a list of dim names, such as [batch]"),
@@ -111,7 +109,6 @@ class TestLike:
              "such as [causal]")),
             ("{like: 'a:b', static: [moed]}", ("x.static: unknown static argument 'moed' "
              "(did you mean 'mode'?)")),
-            ("{like: 'a:b', static: [qq]}", "x.static: unknown static argument 'qq'; known: mode"),
             ("{like: 'a:b', like_run: 1}", ("x.like_run: expected true or false, found the number "
              "1")),
             ("{like: 'a:b', like_rn: true}", ("x: unknown key 'like_rn' beside 'like' "
@@ -218,8 +215,3 @@ class TestBindDims:
                 ("t", TupleSpec((LikeSpec("m:x", ("b",), ("k",), values=values),))),
             )
         )
-
-    @given(SPECS)
-    def test_empty_row_changes_no_shape(self, value: ArgSpec) -> None:
-        bound = bind_values(value, {})
-        assert bind_values(bound, {}) == bound

@@ -121,7 +121,6 @@ class TestTargets:
         ("target", "message"),
         [
             ("cdua", "0: expected cpu, cuda, tpu or portable, found 'cdua' (did you mean 'cuda'?)"),
-            ("gpu", "0: expected cpu, cuda, tpu or portable, found 'gpu' (did you mean 'cuda'?)"),
             ("gpu: {}", "0: unknown key 'gpu' (did you mean 'cuda'?)"),
             ("cuda: {gpu: H100}", ("0.cuda.gpu: unknown GPU 'H100' (did you mean 'h100-pcie' or "
              "'h100-sxm'?), or name a file of your own, such as ./my-gpu.yaml")),
@@ -129,18 +128,13 @@ class TestTargets:
              "x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx or aarch64, "
              "found 'AVX512' (did you mean 'x86-64-v4'?)")),
             ("cuda", "0: 'cuda' needs to know which one; write cuda: {gpu: h100-sxm}"),
-            ("3", "0: expected a map, found the number 3"),
             ("{}", "0: expected a map of one key: cpu, cuda, tpu or portable"),
             ("{cpu: {}, tpu: {topology: 'v4:2x2x1'}}", ("0: expected a map of one key: "
              "cpu, cuda, tpu or portable")),
-            ("cpu: {isa: x86-64-v9}", ("0.cpu.isa: expected host, x86-64-v2+avx, x86-64-v3, "
-             "x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx or aarch64, "
-             "found 'x86-64-v9' (did you mean 'x86-64-v4'?)")),
             ("cpu: {devices: 0}", "0.cpu.devices: expected at least 1, found the number 0"),
             ("cuda: {devices: 1}", ("0.cuda: the key 'gpu' is missing "
              "(GPU models, such as h100-sxm, files of your own, such as ./my-gpu.yaml, or host: "
              "the GPU of the machine that builds)")),
-            ("cuda: {gpus: h}", "0.cuda: unknown key 'gpus' (did you mean 'gpu'?)"),
             ("tpu: {topology: v5e}", ("0.tpu.topology: expected a topology such as 'v5e:2x2', "
              "of v4, v5e, v5p, v6e or tpu7x, found 'v5e'")),
             ("portable: {platforms: [gpu]}", ("0.portable.platforms.0: expected cpu, cuda, rocm "
