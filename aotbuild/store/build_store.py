@@ -7,10 +7,8 @@ fail: after one error it is left alone for the rest of the build, with one warni
 
 from __future__ import annotations
 
-import grp
 import logging
 import os
-import pwd
 import stat
 import threading
 from collections.abc import Mapping
@@ -146,43 +144,21 @@ def open_store(environment: Mapping[str, str]) -> BuildStore:
 
 @cache
 def _warn_of_others(folder: Path) -> None:
-    """Warn once if other users may write to a folder: a build opens the store several times."""
+    """Warn once if other users may write to a folder, by its owner and mode.
+
+    A group that may write was given the folder by somebody; access lists are not read.
+    """
     with suppress(OSError):  # it is not there yet
-        if problem := _who_else_writes(folder.stat()):
+        found = folder.stat()
+        problem = ""
+        if found.st_uid not in (os.geteuid(), 0):
+            problem = f"it belongs to user {found.st_uid}"
+        elif found.st_mode & stat.S_IWOTH:
+            problem = f"everybody may write to it (mode {stat.S_IMODE(found.st_mode):o})"
+        if problem:
             _LOG.warning(
                 "%s: %s, and what others put there would run here; choose another with %s",
                 folder,
                 problem,
                 VARIABLE,
             )
-
-
-def _who_else_writes(found: os.stat_result) -> str | None:
-    """Return how others than this user may write to a file or folder; None if nobody may.
-
-    By its owner and mode: access lists are not read.
-    """
-    if found.st_uid not in (os.geteuid(), 0):
-        return f"it belongs to {_user(found.st_uid)}"
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & stat.S_IWOTH:
-        return f"everybody may write to it (mode {mode:o})"
-    if mode & stat.S_IWGRP and not _is_own(found.st_gid):
-        return f"its group may write to it (mode {mode:o})"
-    return None
-
-
-def _is_own(gid: int) -> bool:
-    """Return whether a group is that of this user alone, as most systems make one for each."""
-    try:
-        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
-    except KeyError:
-        return False
-    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
