@@ -137,7 +137,7 @@ def _build(
                 for unit, record in zip(plan.units, kept.records, strict=True):
                     listener(UnitDone(unit, record=record, stored=True))
                 return kept
-        staging = new_package(temporary)
+        staging = _new_package(temporary)
         run = run_units(plan, sources, staging, listener, options, build_store)
         files = source_digests(sources, run.imported, plan.manifest, inputs.files)
         made = assemble(plan, run.results, files)
@@ -162,7 +162,7 @@ def _recalled(
     plan: Plan, key: str, folder: Path, temporary: Path, build_store: BuildStore
 ) -> Package | None:
     """Return the package that an equal build has made, written to its folder; None if none was."""
-    staging = new_package(temporary)
+    staging = _new_package(temporary)
     kept = recall(build_store.store, key, staging)
     if kept is None:
         shutil.rmtree(staging)
@@ -172,7 +172,7 @@ def _recalled(
     return Package(folder, plan, records, kept.notes, stored=len(records), recalled=True)
 
 
-def new_package(temporary: Path) -> Path:
+def _new_package(temporary: Path) -> Path:
     """Return a new `_aot` folder to fill in a temporary one, to be moved to its place."""
     staging = temporary / FOLDER_NAME
     staging.mkdir(mode=0o755)

@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from aotbuild.build.assemble import join_functions
+from aotbuild.build.assemble import identity_of, join_functions
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.golden import Tolerance, default_tolerance, near, numpy_dtype, widened
 from aotbuild.format.index import SOURCES
@@ -63,8 +63,7 @@ def unite(groups: Iterable[Sequence[Record]]) -> tuple[list[Record], list[str]]:
     united: dict[tuple[str, ...], Record] = {}
     problems = []
     for record in (record for group in groups for record in group):
-        jaxlib = record.requires.jaxlib or ""
-        key = (record.function, record.signature.key(), str(record.target), jaxlib)
+        key = identity_of(record)
         other = united.setdefault(key, record)
         chosen = _choose(other, record)
         if chosen is None:

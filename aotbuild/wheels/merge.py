@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
-from typing import NoReturn
 
 from packaging.utils import canonicalize_name
 
@@ -64,7 +63,10 @@ def _joined_wheel(opened: Sequence[OpenedWheel], fallback: str | None) -> NewWhe
     if tag is None:
         problems.append(f"no tag of a wheel says just {', '.join(sorted(set(tags)))}")
     if problems or tag is None:
-        _refuse([wheel.path for wheel in opened], problems)
+        more = len(problems) - _SHOWN
+        shown = [*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+        places = ", ".join(str(wheel.path) for wheel in opened)
+        raise WheelRefused(places, "they cannot be one package", shown, _SAME_SOURCE)
     wheel_file = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
     return NewWheel(
         name=WheelName(first.name.distribution, first.name.version, tag),
@@ -78,13 +80,6 @@ def _joined_wheel(opened: Sequence[OpenedWheel], fallback: str | None) -> NewWhe
             "WHEEL": with_tags(wheel_file, tag).encode(),
         },
     )
-
-
-def _refuse(places: Sequence[Path], problems: Sequence[str]) -> NoReturn:
-    more = len(problems) - _SHOWN
-    shown = [*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-    listed = ", ".join(map(str, places))
-    raise WheelRefused(listed, "they cannot be one package", shown, _SAME_SOURCE)
 
 
 def _differences(other: OpenedWheel, first: OpenedWheel) -> Iterator[str]:

