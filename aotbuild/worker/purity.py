@@ -1,12 +1,12 @@
 """Refuse a function whose program depends on more than its arguments.
 
 Each job lowers its function in two forks of the worker, at the same time. In the second fork,
-clocks are shifted and random sources have another seed (`worker.shifted`). The second fork also
-traces the function twice, because the first trace may have changed what the function reads: a
-counter, a list. If the StableHLO and the trees of the results are the same in all three traces, the
-build accepts the function as pure. Otherwise the error names the first line whose operation
-differs. A traced value that the first trace left, and that the next one reads, is only a note: each
-signature is traced in a process of its own, where nothing is left.
+clocks are shifted and random sources have another seed (`worker.shifted`), and the function has
+been traced before: that may have changed what it reads, such as a counter or a list. If the
+StableHLO and the trees of the results are equal, the build accepts the function as pure. Otherwise
+the error names the first line whose operation differs. A traced value that the first trace left,
+and that the next one reads, is only a note: each signature is traced in a process of its own, where
+nothing is left.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,7 +34,7 @@ from aotbuild.worker.jaxprs import Program
 from aotbuild.worker.leaves import array_digest
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.portable import exported
-from aotbuild.worker.shifted import shifted
+from aotbuild.worker.shifted import shift
 from aotbuild.worker.trace import ReadsKeptTracer
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import place_text
@@ -49,6 +48,7 @@ _KEPT = (
     "keeps a traced value, and reads it when it is traced again: the executable is of its first "
     "trace, and jax.jit raises UnexpectedTracerError at another signature"
 )
+_TRACER_ERRORS = (ReadsKeptTracer, jax.errors.UnexpectedTracerError)
 _SHOWN_READS = 5
 _LONGEST_ROW = 160
 
@@ -69,13 +69,14 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Second:
-    """What the second fork found: its first and its second trace, or the error that ended it.
+    """What the second fork found: the lowering of its second trace, or the error that ended it.
 
-    `reads` says which clocks and random sources the function read, and where.
+    `keeps_tracers` says that the second trace read a traced value that the first one left; then the
+    lowering is that of the first. `reads` says which clocks and random sources the function read,
+    and where.
     """
 
-    first: Lowering | None = None
-    again: Lowering | None = None
+    lowering: Lowering | None = None
     error: str = ""
     keeps_tracers: bool = False
     reads: tuple[str, ...] = ()
@@ -85,7 +86,7 @@ class Second:
 Lower = Callable[[Traced, Target, Hardware], Lowered]
 
 
-def lowering_of(traced: Traced, program: Program, lower: Lower) -> Lowering:
+def _lowering(traced: Traced, lower: Lower) -> Lowering:
     """Lower a trace for the job's first target, and return what tells it from another one."""
     target, hardware = traced.job.targets[0], traced.job.hardware[0]
     try:
@@ -98,7 +99,9 @@ def lowering_of(traced: Traced, program: Program, lower: Lower) -> Lowering:
     except TraceRefused:
         module = ""
     tree = sha256_hex(canonical_json(traced.out_tree))
-    return Lowering(module, tree, traced.signature.key(), tuple(program.rows))
+    return Lowering(
+        module, tree, traced.signature.key(), tuple(Program.of(traced.closed_jaxpr).rows)
+    )
 
 
 class SecondFork:
@@ -133,69 +136,56 @@ class SecondFork:
         if not data:
             return Second(error=f"the process of the second trace ended with {status}")
         found = json.loads(data)
-        lowerings = {name: found[name] and _lowering(found[name]) for name in ("first", "again")}
-        return Second(**{**found, **lowerings, "reads": tuple(found["reads"])})
-
-
-def _lowering(data: dict[str, Any]) -> Lowering:
-    return Lowering(**{**data, "rows": tuple(data["rows"])})
+        lowering = found["lowering"]
+        if lowering is not None:
+            lowering = Lowering(**{**lowering, "rows": tuple(lowering["rows"])})
+        return Second(**{**found, "lowering": lowering, "reads": tuple(found["reads"])})
 
 
 def _trace_twice(trace: Callable[[], Traced]) -> Second:
-    with shifted() as reads:
-        try:
-            traced = trace()
-            first = lowering_of(traced, Program.of(traced.closed_jaxpr), lower)
-        except BaseException as err:  # noqa: BLE001 (user code may raise anything)
-            return Second(error=_text(err), reads=tuple(reads))
+    reads, keeps_tracers = shift(), False
+    try:
+        first = trace()
         try:
             # Another value of a context makes jax trace functions under jit again, too.
-            with _context()(1):
-                traced = trace()
-                again = lowering_of(traced, Program.of(traced.closed_jaxpr), lower)
-            # The first trace may have rebound variables of closures in the arguments, as
-            # optax.cosine_decay_schedule does. Calls trace nothing.
-            again = replace(again, signature=first.signature)
-        except BaseException as err:  # noqa: BLE001
-            kept = (ReadsKeptTracer, jax.errors.UnexpectedTracerError)
-            is_kept = isinstance(err, kept) or isinstance(err.__cause__, kept)
-            error = "" if is_kept else _text(err)
-            return Second(first, None, error, is_kept, tuple(reads))
-    return Second(first, again, reads=tuple(reads))
+            with jax.make_user_context(0)(1):
+                again = trace()
+                # The first trace may have rebound variables of closures in the arguments, as
+                # optax.cosine_decay_schedule does. Calls trace nothing.
+                lowering = _lowering(replace(again, signature=first.signature), lower)
+        except BaseException as err:
+            if not any(isinstance(each, _TRACER_ERRORS) for each in (err, err.__cause__)):
+                raise
+            lowering, keeps_tracers = _lowering(first, lower), True
+    except BaseException as err:  # noqa: BLE001 (user code may raise anything)
+        return Second(error=_text(err), reads=tuple(reads))
+    return Second(lowering, "", keeps_tracers, tuple(reads))
 
 
 def _text(error: BaseException) -> str:
     return str(error) if isinstance(error, AotbuildError) else f"{type(error).__name__}: {error}"
 
 
-@cache
-def _context() -> Any:
-    return jax.make_user_context(0)
-
-
-def check_purity(traced: Traced, fork: SecondFork, lower: Lower) -> Iterator[str]:
-    """Compare a trace with those of the second fork; yield notes. TraceRefused if they differ."""
-    job, program = traced.job, Program.of(traced.closed_jaxpr)
-    mine, second = lowering_of(traced, program, lower), fork.result()
-    if second.error:
-        when = "in another process" if second.first is None else "again"
+def check_purity(traced: Traced, fork: SecondFork, lower: Lower) -> list[str]:
+    """Compare a trace with that of the second fork; return notes. TraceRefused if they differ."""
+    job, mine, second = traced.job, _lowering(traced, lower), fork.result()
+    if second.lowering is None:
         msg = (
-            f"{job.call} is not pure: traced once, it raises when traced {when}\n"
+            f"{job.call} is not pure: traced once, it raises when traced again\n"
             f"{second.error}\n{_reads(second)}{_ADVICE}"
         )
         raise TraceRefused(msg)
-    for other in filter(None, (second.first, second.again)):
-        if other != mine:
-            raise TraceRefused(_differs(job, mine, other, program, second))
-    if second.keeps_tracers:
-        yield f"{job.call} {_KEPT}"
+    if second.lowering != mine:
+        raise TraceRefused(_differs(traced, mine, second.lowering, second))
+    return [f"{job.call} {_KEPT}"] if second.keeps_tracers else []
 
 
-def _differs(job: Job, mine: Lowering, other: Lowering, program: Program, second: Second) -> str:
+def _differs(traced: Traced, mine: Lowering, other: Lowering, second: Second) -> str:
     """Return the error where another trace gave another program."""
+    job, equations = traced.job, Program.of(traced.closed_jaxpr).equations
     pairs = enumerate(zip(mine.rows, other.rows, strict=False))
     number = next((i for i, (a, b) in pairs if a != b), min(len(mine.rows), len(other.rows)))
-    line = next(filter(None, map(_line, program.equations[number::-1])), "")
+    line = next(filter(None, map(_line, equations[number::-1])), "")
     rows = [each.rows[number : number + 1] for each in (mine, other)]
     if mine.rows == other.rows:
         what = "StableHLO differs"

@@ -1,7 +1,7 @@
-"""Shift clocks and reseed random sources for a second trace, and note which lines read them.
+"""Shift clocks and reseed random sources in the process of a second trace, and note who reads them.
 
-Inside `shifted()`, replacements stand for the functions that read a clock or draw random numbers,
-in every module that has them.
+Replacements stand for the functions that read a clock or draw random numbers, in every module that
+has them. The process ends after its trace, so nothing is put back.
 """
 
 from __future__ import annotations
@@ -12,65 +12,40 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from aotbuild.worker.user_errors import is_hidden
+
 # The shift of clocks in seconds; it changes every part of a date and a time.
 _SHIFT = 400 * 86_400 + 5 * 3600 + 13 * 60 + 17.37
 _OTHER_SEED = 1_234_577
-# Modules of Python that read a clock for themselves.
-_QUIET = frozenset(
-    {
-        *("asyncio", "concurrent", "importlib", "inspect", "linecache", "logging"),
-        *("multiprocessing", "pkgutil", "subprocess", "tempfile", "threading", "tokenize"),
-        *("traceback", "warnings"),
-    }
-)
-_DRAWN = "random numbers were drawn from `{}`"
+# Of the standard library and jax, only these modules get the replacements.
+_HOLDERS = frozenset({"datetime", "os", "random", "time"})
+_KEPT = frozenset({"aotbuild", "jax", "jaxlib", *sys.stdlib_module_names}) - _HOLDERS
 
-# What was read in the block at work, and by which line; None outside of any. Modules that are
-# imported meanwhile keep what took a function's place.
-_reads: dict[str, None] | None = None
+# What the user's code read, and at which line.
+_reads: dict[str, None] = {}
 
 
-@contextmanager
-def shifted() -> Iterator[dict[str, None]]:
-    """Shift clocks and random sources in the block; yield what the block reads, as texts."""
-    global _reads
+def shift() -> dict[str, None]:
+    """Shift clocks and random sources; return what the user's code reads from then on, as texts."""
     random.seed(_OTHER_SEED)
     np.random.seed(_OTHER_SEED)
-    places = _replace()
-    reads = _reads = {}
-    try:
-        yield reads
-    finally:
-        _reads = None
-        for namespace, name, original, other in places:
-            if namespace.get(name) is other:
-                namespace[name] = original
-
-
-def _replace() -> list[tuple[dict[str, Any], str, Any, Any]]:
-    """Replace the functions in all modules; return namespace, name, function and replacement."""
-    others, holders = _others(), {"datetime", "os", "random", "time"}
-    kept = {"aotbuild", "jax", "jaxlib", *sys.stdlib_module_names} - holders
-    found = []
+    others = _replacements()
     for module_name, module in list(sys.modules.items()):
         namespace: Any = getattr(module, "__dict__", None)
-        if module_name.partition(".")[0] not in kept and type(namespace) is dict:
-            for name, value in [*namespace.items()]:
-                if id(value) in others:
-                    namespace[name] = others[id(value)]
-                    found.append((namespace, name, value, others[id(value)]))
-    return found
+        if module_name.partition(".")[0] not in _KEPT and type(namespace) is dict:
+            found = {name: others[id(v)] for name, v in namespace.items() if id(v) in others}
+            namespace.update(found)
+    return _reads
 
 
 @functools.cache
-def _others() -> dict[int, Any]:
+def _replacements() -> dict[int, Any]:
     """Return what takes a function's place, by the function's address."""
     pairs: list[tuple[Any, Any]] = [(dt.datetime, _later_datetime())]
     for name in ("monotonic", "perf_counter", "process_time", "thread_time", "time"):
@@ -80,35 +55,19 @@ def _others() -> dict[int, Any]:
     # Each takes a time, at this place; without it, it reads the clock.
     for name, place in {"ctime": 0, "gmtime": 0, "localtime": 0, "strftime": 1}.items():
         pairs.append((getattr(time, name), _told(name, place)))
-    pairs.append((os.urandom, _drawn("random bytes were drawn from `os.urandom`", os.urandom)))
+    pairs.append((os.urandom, _noted("random bytes were drawn from `os.urandom`", os.urandom)))
     for module in (random, np.random):
-        words, generator = _DRAWN.format(module.__name__), _owner(module.random)
+        words, generator = f"random numbers were drawn from `{module.__name__}`", module.random
         for name, value in vars(module).items():
-            if _owner(value) is generator and "state" not in name and name != "seed":
-                pairs.append((value, _drawn(words, value)))
+            is_method = getattr(value, "__self__", value) is getattr(generator, "__self__", None)
+            if is_method and "state" not in name and name != "seed":
+                pairs.append((value, _noted(words, value)))
     # Each keeps the function that it calls, so no other object gets its address.
     return {id(original): other for original, other in pairs}
 
 
-def _owner(method: Any) -> Any:
-    return getattr(method, "__self__", method)
-
-
-def _is_read(words: str) -> bool:
-    """Note that the function reads something; return False if jax, Python or an import does."""
-    line = _reader() if _reads is not None else ""
-    if _reads is None or not line:
-        return False
-    _reads[f"{words} while tracing, at {line}"] = None
-    return True
-
-
 def _later(name: str, read: Callable[[], Any], shift: Any) -> Callable[[], Any]:
-    @functools.wraps(read)
-    def later() -> Any:
-        return read() + shift if _is_read(f"the clock `{name}` was read") else read()
-
-    return later
+    return _noted(f"the clock `{name}` was read", functools.wraps(read)(lambda: read() + shift))
 
 
 def _told(name: str, place: int) -> Callable[..., Any]:
@@ -117,8 +76,9 @@ def _told(name: str, place: int) -> Callable[..., Any]:
 
     @functools.wraps(tell)
     def told(*given: Any) -> Any:
-        if len(given) > place or not _is_read(f"the clock `time.{name}` was read"):
+        if len(given) > place:
             return tell(*given)
+        _note(f"the clock `time.{name}` was read")
         moment = now() + _SHIFT
         return tell(*given, struct(moment) if name == "strftime" else moment)
 
@@ -126,9 +86,9 @@ def _told(name: str, place: int) -> Callable[..., Any]:
 
 
 def _later_datetime() -> Any:
-    """Return a `datetime` whose clock can be later; its instances are real ones.
+    """Return a `datetime` whose clock is later; its instances are real ones.
 
-    `today` of this and of `date` asks `time.time`, which can be later, too.
+    `today` of this and of `date` asks `time.time`, which is later, too.
     """
     real = dt.datetime
 
@@ -143,8 +103,8 @@ def _later_datetime() -> Any:
         read = getattr(real, name)
 
         def later(_: Any, *args: Any, **kwargs: Any) -> Any:
-            is_later = _is_read(f"the clock `datetime.datetime.{name}` was read")
-            return read(*args, **kwargs) + dt.timedelta(seconds=_SHIFT * is_later)
+            _note(f"the clock `datetime.datetime.{name}` was read")
+            return read(*args, **kwargs) + dt.timedelta(seconds=_SHIFT)
 
         return classmethod(later)
 
@@ -156,44 +116,42 @@ def _later_datetime() -> Any:
     return other
 
 
-def _drawn(words: str, draw: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(draw)
-    def drawn(*args: Any, **kwargs: Any) -> Any:
-        _is_read(words)
-        return draw(*args, **kwargs)
+def _noted(words: str, read: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(read)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        _note(words)
+        return read(*args, **kwargs)
 
-    return drawn
+    return noted
+
+
+def _note(words: str) -> None:
+    line = _reader()
+    if line:
+        _reads[f"{words} while tracing, at {line}"] = None
 
 
 def _reader() -> str:
-    """Return the `file:line in function` that reads; "" if it is jax, Python, or an import."""
+    """Return the `file:line in function` of the user's code that reads; "" if jax does."""
     frame: FrameType | None = sys._getframe()
-    found = ""
     while frame is not None:
-        code, kind = frame.f_code, _kind_of_code(frame.f_code.co_filename)
-        if kind == "quiet" or (kind == "jax" and not found):
+        kind = _kind_of_code(frame.f_code.co_filename)
+        if kind == "jax":
             return ""
-        if kind == "aotbuild" and code.co_filename != __file__:
-            return found
-        if kind == "user" and not found:
-            found = f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+        if kind == "user":
+            code = frame.f_code
+            return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
         frame = frame.f_back
-    return found
+    return ""
 
 
 @functools.cache
 def _kind_of_code(file: str) -> str:
-    """Return whose code a file is: "python" and "numpy" read for whoever calls them."""
-    if file.startswith("<"):
-        return "quiet" if file.startswith("<frozen importlib") else "python"
-    for name in ("aotbuild", "jax", "jaxlib", "numpy"):
-        if name in sys.modules and file.startswith(_folder(sys.modules[name])):
-            return name.removesuffix("lib")
-    standard = _folder(os)
-    if not file.startswith(standard) or "-packages" in file:
-        return "user"
-    top = file.removeprefix(standard).partition(os.sep)[0].removesuffix(".py")
-    return "quiet" if top in _QUIET else "python"
+    """Return whose code a file is; libraries such as Python's own read for whoever calls them."""
+    for name in ("jax", "jaxlib"):
+        if file.startswith(_folder(sys.modules[name])):
+            return "jax"
+    return "library" if is_hidden(file) or file.startswith(_folder(np)) else "user"
 
 
 def _folder(module: Any) -> str:

@@ -103,7 +103,7 @@ def shorten(text: str) -> str:
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the innermost frames, and the innermost one that is in no installed package."""
     frames = traceback.extract_tb(error.__traceback__)
-    shown = [frame for frame in frames if not _is_hidden(frame.filename)]
+    shown = [frame for frame in frames if not is_hidden(frame.filename)]
     outer, inner = shown[:-_FRAMES], shown[-_FRAMES:]
     if all(map(_is_installed, inner)):
         inner = [frame for frame in outer if not _is_installed(frame)][-1:] + inner
@@ -114,7 +114,8 @@ def _is_installed(frame: traceback.FrameSummary) -> bool:
     return f"-packages{os.sep}" in frame.filename
 
 
-def _is_hidden(filename: str) -> bool:
+def is_hidden(filename: str) -> bool:
+    """Return whether a file is of jax, of aotbuild or of the standard library."""
     if filename.startswith((*_package_folders(), "<frozen ", "<string>")):
         return True
     # Where there is no virtual environment, other packages are below the standard library.
