@@ -5,27 +5,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 
 from aotbuild.errors import TraceRefused
-from aotbuild.format.identity import is_decodable
-from aotbuild.format.tree import Marker, TreeRefused, describe
+from aotbuild.format.tree import Marker
 from aotbuild.format.wrap import NnxJit, nodes
 from aotbuild.worker.leaves import same_structure
-from aotbuild.worker.user_errors import shorten
 
-_REMEDY = "Do that outside of the function, before or after the call."
-_ONLY_VALUES = (
-    "nnx.jit drops that with graph=False or graph_updates=False, which keep values of Variables "
-    f"only. Leave that option out. {_REMEDY}"
+_REMEDY = (
+    "A compiled call writes back the values of Variables and nothing else. Put what changes into a "
+    "Variable, or change it outside of the function, before or after the call."
 )
 _ONCE = "Use it at one place, or make it outside of the function."
-_NOT_STATIC = "Put it into a Variable, or assign nnx.data(value)."
 Path = tuple[int, ...]
-# Names of attributes that are gone, new data and new static values by name.
-_Change = tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -33,8 +27,7 @@ class NnxCall:
     """A function of values with markers: what jit traces.
 
     It returns outputs as `format.wrap` has them. `names` are those of the values. If these
-    have no objects, it returns the result only. `only_values` is whether the wrapper keeps values
-    of Variables only.
+    have no objects, it returns the result only.
     """
 
     function: str
@@ -42,35 +35,28 @@ class NnxCall:
     call: Callable[[tuple[Any, ...]], Any]
     names: Sequence[str]
     donated: Sequence[str]
-    only_values: bool = False
 
     def __call__(self, *marked: Any) -> Any:
         """Call the function; TraceRefused if it changes what cannot be written back."""
         values = self.wrap.restore(marked)
         objects = {path: node for path, node in nodes(self.wrap, values) if is_object(node)}
-        before = {path: _State.of(found) for path, found in objects.items()}
+        before = {path: _attributes(found) for path, found in objects.items()}
         variables = dict(self._variables(values))
         result = self.call(values)
-        found = ((path, self._change(values, path, state)) for path, state in before.items())
-        changes = {path: change for path, change in found if change}
+        for path, found in objects.items():
+            self._check_attributes(values, path, before[path], found)
         updates = {
             position: variable.get_raw_value()
             for position, (variable, raw, owner) in variables.items()
             if owner in self.donated or not _is_same(raw, variable.get_raw_value())
         }
-        bodies = [data for _, data, _ in changes.values()]
-        (result, bodies), refers = self._marked((result, bodies), objects)
-        if not objects:
-            if refers:
-                msg = f"{self.function} returns a new Variable at two places\n{_ONCE}"
-                raise TraceRefused(msg)
-            return result
-        outputs = (result, updates, Marker("static", refers))
-        forms = [
-            [Marker("argument", list(path)), Marker("static", removed), body, static]
-            for body, (path, (removed, _, static)) in zip(bodies, changes.items(), strict=True)
-        ]
-        return (*outputs, forms) if forms else outputs
+        result, refers = self._marked(result, objects)
+        if objects:
+            return result, updates, Marker("static", refers)
+        if refers:
+            msg = f"{self.function} returns a new Variable at two places\n{_ONCE}"
+            raise TraceRefused(msg)
+        return result
 
     def _variables(self, values: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, Any, str]]]:
         """Yield (position, (Variable, its value, name of its argument)), each Variable once."""
@@ -119,38 +105,21 @@ class NnxCall:
 
         jax.tree.flatten(tree, is_leaf=is_known)
 
-    def _change(self, values: tuple[Any, ...], path: Path, before: _State) -> _Change | None:
-        """Return what a call changed in an object's attributes, or None.
+    def _check_attributes(
+        self, values: tuple[Any, ...], path: Path, before: _Attributes, found: Any
+    ) -> None:
+        """Refuse a change of an object's attributes, or of a Variable's metadata.
 
-        `path` leads to the object in the arguments as they were.
+        `path` leads to the object in the arguments.
         """
-        now = _State.of(before.found)
-        removed = tuple(name for name in before.attributes if name not in now.attributes)
-        changed = {
-            name: found
-            for name, found in now.attributes.items()
-            if name not in before.attributes or not found.is_same(before.attributes[name])
-        }
-        kind = _name(before.found)
-        if not _is_equal(now.metadata, before.metadata):
-            self._refuse(values, path, f"it changes the metadata of a {kind}", _REMEDY)
-        if not removed and not changed:
-            return None
-        if self.only_values:
-            names = ", ".join([*removed, *changed])
-            self._refuse(values, path, f"it changes attributes of a {kind} ({names})", _ONLY_VALUES)
-        for name, found in changed.items():
-            if isinstance(found.value, jax.core.Tracer) and not found.is_data:
-                what = f"it makes {name} of a {kind} a static attribute, but it is a traced array"
-                self._refuse(values, path, what, _NOT_STATIC)
-            if not found.is_data and not _can_be_written(found.value):
-                what = f"it sets {name} of a {kind} to {shorten(repr(found.value))}, which means"
-                self._refuse(values, path, f"{what} nothing in another process", _REMEDY)
-        data = {name: found.value for name, found in changed.items() if found.is_data}
-        static = {name: found.value for name, found in changed.items() if not found.is_data}
-        return removed, data, {name: Marker("static", value) for name, value in static.items()}
-
-    def _refuse(self, values: tuple[Any, ...], path: Path, what: str, remedy: str) -> NoReturn:
+        now = _attributes(found)
+        changed = [
+            name
+            for name in dict.fromkeys((*before, *now))
+            if name not in before or name not in now or not _is_same_part(before[name], now[name])
+        ]
+        if not changed:
+            return
         (first, *rest) = path
         place, value = self.names[first], values[first]
         for index in rest:
@@ -159,7 +128,8 @@ class NnxCall:
             )
             keys, value = below[0][index]
             place += jax.tree_util.keystr(keys)
-        msg = f"{self.function} changes {place}: {what}\n{remedy}"
+        what = "the metadata" if is_variable(found) else f"attributes ({', '.join(changed)})"
+        msg = f"{self.function} changes {what} of {place}, a {_name(found)}\n{_REMEDY}"
         raise TraceRefused(msg)
 
 
@@ -184,78 +154,39 @@ def is_variable(value: Any) -> bool:
 
 # --- objects at one moment ----------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class _Attribute:
-    """An attribute; `parts` are the objects and arrays in it, and the tree around them."""
-
-    value: Any
-    is_data: bool
-    parts: Any
-
-    @classmethod
-    def of(cls, value: Any, *, is_data: bool) -> _Attribute:
-        """Return an attribute as it is now: containers in it may change in place."""
-        return cls(
-            value, is_data, jax.tree.flatten(value, is_leaf=is_object) if is_data else ((), ())
-        )
-
-    def is_same(self, other: _Attribute) -> bool:
-        """Return whether nothing changed since the other one was made."""
-        if self.is_data != other.is_data:
-            return False
-        if not self.is_data:
-            return _is_equal(self.value, other.value)
-        (parts, tree), (others, other_tree) = self.parts, other.parts
-        return same_structure(tree, other_tree) and all(map(operator.is_, parts, others))
+# By name: the objects and arrays in an attribute, and the tree around them; or static data.
+_Attributes = dict[str, tuple[list[Any], Any]]
 
 
-@dataclass(frozen=True)
-class _State:
-    """An object, its attributes at one moment, and its metadata if it is a Variable."""
-
-    found: Any
-    attributes: dict[str, _Attribute]
-    metadata: Any = None
-
-    @classmethod
-    def of(cls, found: Any) -> _State:
-        """Return the state of an object."""
-        values, treedef = jax.tree.flatten(found, is_leaf=lambda x: x is not found)
-        _, aux = treedef.node_data()
-        if is_variable(found):
-            return cls(found, {}, aux)
-        names, static, static_values = aux
-        pairs = zip(names, values, strict=True), zip(static, static_values, strict=True)
-        attributes = {
-            str(name): _Attribute.of(value, is_data=is_data)
-            for is_data, group in zip((True, False), pairs, strict=True)
-            for name, value in group
-            # Its own: which attributes are data, and which trace it was made in.
-            if not str(name).startswith("_pytree__")
-        }
-        return cls(found, attributes)
+def _attributes(found: Any) -> _Attributes:
+    """Return an object's attributes as they are now: containers in them may change in place."""
+    values, treedef = jax.tree.flatten(found, is_leaf=lambda x: x is not found)
+    _, aux = treedef.node_data()
+    if is_variable(found):
+        return {"metadata": ([], aux)}
+    names, static_names, static = aux
+    data = [jax.tree.flatten(value, is_leaf=is_object) for value in values]
+    attributes = dict(
+        zip((*names, *static_names), (*data, *(([], s) for s in static)), strict=True)
+    )
+    # Its own: which attributes are data, and which trace it was made in.
+    return {str(n): part for n, part in attributes.items() if not str(n).startswith("_pytree__")}
 
 
-def _is_same(old: Any, new: Any) -> bool:
-    (old, old_tree), (new, new_tree) = jax.tree.flatten(old), jax.tree.flatten(new)
-    return bool(old_tree == new_tree) and all(a is b for a, b in zip(old, new, strict=True))
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    """Return whether static data is equal, also where comparing it raises."""
+def _is_same_part(one: tuple[list[Any], Any], other: tuple[list[Any], Any]) -> bool:
+    (parts, tree), (others, other_tree) = one, other
+    if len(parts) != len(others) or not all(map(operator.is_, parts, others)):
+        return False
+    if isinstance(tree, jax.tree_util.PyTreeDef):
+        return same_structure(tree, other_tree)
     try:
-        return one is other or (type(one) is type(other) and bool(one == other))
+        return tree is other_tree or (type(tree) is type(other_tree) and bool(tree == other_tree))
     except Exception:  # noqa: BLE001 (such as numpy's, about the truth of an array)
         return False
 
 
-def _can_be_written(value: Any) -> bool:
-    """Return whether another process can make a static value from the index."""
-    try:
-        return is_decodable(describe(jax.tree.structure(Marker("static", value)))[1])
-    except TreeRefused:
-        return False
+def _is_same(old: Any, new: Any) -> bool:
+    return _is_same_part(jax.tree.flatten(old), jax.tree.flatten(new))
 
 
 def _name(value: Any) -> str:

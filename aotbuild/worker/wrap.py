@@ -49,13 +49,12 @@ class Decorator:
 
     `function` is the one without it, or with it, where it is inside of another decorator. It has
     its `jax.jit`, unless that has compiler options.
-    `donated` are names of arguments. `only_values` is whether it keeps values of Variables only.
+    `donated` are names of arguments.
     """
 
     wrap: str
     function: Any
     donated: tuple[str, ...] = ()
-    only_values: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,10 +118,10 @@ def traced_function(
 
     `call` calls the user's function with values without markers; `names` are those of the values.
     """
-    wrap, only_values = wrapped.wrap, wrapped.decorator.only_values
+    wrap = wrapped.wrap
     assert wrap is not None, "other functions are traced as they are"
     if isinstance(wrap, NnxJit):
-        return NnxCall(job.call, wrap, call, names, job.function.donate, only_values)
+        return NnxCall(job.call, wrap, call, names, job.function.donate)
 
     def filtered(*values: Any) -> Any:
         return mark(wrap, (call(wrap.restore(values)),))[0]
@@ -137,12 +136,10 @@ def result_of(wrap: Wrap | None, arguments: Mapping[str, Any], result: Any) -> A
     """
     if not isinstance(wrap, NnxJit) or not has_flax_objects([*arguments.values()]):
         return result
-    from flax import nnx
-
     # A copy: Variables are changed in place.
     values = wrap.restore(jax.tree.map(lambda leaf: leaf, tuple(arguments.values())))
     units, _ = wrap.flatten(values, wrap.is_variable)
-    WriteBack(wrap, nnx.data, nnx.static)(result, units, values)
+    WriteBack(wrap)(result, units, values)
     after = dict(zip(arguments, mark(wrap, values), strict=True))
     changed = {n: tree for n, tree in after.items() if not _is_same(tree, arguments[n])}
     return {"result": result[0], **changed}
@@ -176,8 +173,7 @@ def read_decorator(job: Job, function: Any) -> Decorator:
     _check_options(job, part, wrap)
     donated = _donated(job, part)
     if part is function:
-        only_values = type(part).__name__.startswith("Simple")
-        return Decorator(wrap, part.__wrapped__, donated, only_values)
+        return Decorator(wrap, part.__wrapped__, donated)
     return Decorator(wrap, function, donated)
 
 

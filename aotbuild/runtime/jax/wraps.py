@@ -40,7 +40,7 @@ def make_wrap(function: Function) -> JaxFilterJit | JaxNnxJit:
         flax = _library(NNX_JIT)
         variable = flax.Variable
         wrap = NnxJit(jax.tree_util.tree_flatten, lambda x: isinstance(x, variable))
-        return JaxNnxJit(wrap.flatten, wrap.is_variable, WriteBack(wrap, flax.data, flax.static))
+        return JaxNnxJit(wrap.flatten, wrap.is_variable, WriteBack(wrap))
     msg = f"{function.name}: unknown wrap {function.wrap!r}; install a newer aotbuild"
     raise AotbuildError(msg)
 

@@ -104,56 +104,15 @@ def plain(model, x):
     return model(x)
 
 
-# --- attributes that a call changes ---------------------------------------------------------------
-
-
-def make_net_in(train):
-    net = make_net()
-    net.train() if train else net.eval()
-    return net
-
-
-@nnx.jit
-def other_mode(model, x):
-    model.eval()
-    return model(x)
-
-
-@nnx.jit
-def new_variable(model, x):
-    model.seen = nnx.Intermediate((x,))
-    model.sum = nnx.data(x.sum())
-    model.depth = 2
-    return {"seen": model.seen, "model": model}
-
-
-def make_seen():
-    net = make_net()
-    new_variable(net, jnp.ones((3, 4)))
-    return net
-
-
-@nnx.jit
-def popped(model):
-    del model.depth
-    return nnx.pop(model, nnx.Intermediate)
-
-
 # --- refused --------------------------------------------------------------------------------------
 
 
-def traced_attribute(model, x):
-    model.sum = x.sum()
+def other_mode(model, x):
+    model.eval()
     return x
 
 
-def closure(model, x):
-    model.act = lambda x: x
-    return x
-
-
-@nnx.jit(graph=False)
-def without_graph(model, x):
+def new_attribute(model, x):
     model.seen = nnx.Intermediate(x)
     return x
 

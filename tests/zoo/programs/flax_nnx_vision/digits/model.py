@@ -21,9 +21,7 @@ class CNN(nnx.Module):
         x = self.pool(nnx.relu(self.conv1(images)))
         x = self.pool(nnx.relu(self.norm(self.conv2(x))))
         x = self.dropout(x.reshape(x.shape[0], -1), rngs=rngs)
-        x = nnx.relu(self.linear1(x))
-        self.sow(nnx.Intermediate, "features", x)
-        return self.linear2(x)
+        return self.linear2(nnx.relu(self.linear1(x)))
 
 
 def make_model(training: int):
@@ -55,23 +53,19 @@ def loss_fn(model: CNN, rngs, images, labels):
 
 @nnx.jit
 def train_step(model: CNN, optimizer: nnx.Optimizer, metrics, rngs: nnx.Rngs, images, labels):
-    model.train()
     grad_fn = nnx.value_and_grad(loss_fn, has_aux=True)
     (loss, logits), grads = grad_fn(model, rngs, images, labels)
-    nnx.pop(model, nnx.Intermediate)
     metrics.update(loss=loss, logits=logits, labels=labels)
     optimizer.update(model, grads)
 
 
 @nnx.jit
 def eval_step(model: CNN, metrics, images, labels):
-    """Add a batch to the metrics, and leave the features of the batch in the model."""
-    model.eval()
+    """Add a batch to the metrics."""
     loss, logits = loss_fn(model, None, images, labels)
     metrics.update(loss=loss, logits=logits, labels=labels)
 
 
-@nnx.jit(donate_argnames="model")
 def adapt(model: CNN):
     """Wrap the last layers for fine-tuning."""
     rngs = nnx.Rngs(2)
