@@ -32,7 +32,7 @@ from aotbuild.worker.lower import Lowered
 from aotbuild.worker.shardings import Spec, specs_of
 from aotbuild.worker.thunk_rewrite.canonical import canonical
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate, identity, rewrite
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import Traced
 
 # What a record's provenance says of its executable: whether it was rewritten, and what the compiler
 # chose.

@@ -35,7 +35,7 @@ from aotbuild.worker.reference import (
     product_flops,
 )
 from aotbuild.worker.thunk_rewrite.rewrite import Candidate, comparisons
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 # FLOPs of a call that take about GOLDEN_SECONDS on two CPUs; and so few that no machine that builds

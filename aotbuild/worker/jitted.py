@@ -57,10 +57,15 @@ class Jitted:
 
         jax has it cached if the function was traced like this before.
         """
-        wrap, statics = self.wrapped.wrap, tuple(name for name, _ in self.binding.statics)
-        function = self.of_values() if wrap else hashable(self.wrapped.function, self.binding)
         args, kwargs = self.arguments(self.args, self.kwargs, dict(self.binding.statics))
-        return trace_jitted(function, args, kwargs, () if wrap else statics, self.context)
+        statics: tuple[str, ...] = ()
+        if self.wrapped.wrap:
+            function = self._of_values()
+        else:
+            function = _hashable(self.wrapped.function, self.binding)
+            statics = tuple(name for name, _ in self.binding.statics)
+        with in_mesh(self.context):
+            return jax.jit(function, static_argnames=statics or None).trace(*args, **kwargs)
 
     def arguments(
         self, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]
@@ -70,7 +75,7 @@ class Jitted:
             return (*args.values(), *(kwargs[name] for name in sorted(kwargs))), {}
         return call_arguments(self.binding, args, kwargs, statics)
 
-    def of_values(self) -> Any:
+    def _of_values(self) -> Any:
         """Return the function as one of the values of a call; static arguments are inside."""
 
         def call(values: tuple[Any, ...]) -> Any:
@@ -151,19 +156,7 @@ def in_mesh(mesh: Mesh | None) -> Iterator[None]:
         yield
 
 
-def trace_jitted(
-    function: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    statics: tuple[str, ...],
-    context: Mesh | None,
-) -> Any:
-    """Return the `jax.stages.Traced` of a function under `jax.jit`, in the context of a mesh."""
-    with in_mesh(context):
-        return jax.jit(function, static_argnames=statics or None).trace(*args, **kwargs)
-
-
-def hashable(function: Any, binding: Binding) -> Any:
+def _hashable(function: Any, binding: Binding) -> Any:
     """Return a function that jit can cache: instances that hold arrays have no hash."""
     try:
         hash(function)

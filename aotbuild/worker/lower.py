@@ -20,8 +20,7 @@ from aotbuild.worker.callbacks import take_callbacks
 from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.shardings import named_sharding
-from aotbuild.worker.trace import asks_for_device, trace, trace_on
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import Traced, asks_for_device, trace, trace_on
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 
 

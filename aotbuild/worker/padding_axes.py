@@ -14,7 +14,7 @@ from aotbuild.format.padding import Axes, PaddedDim, Padding
 from aotbuild.manifest.signatures import value_problem
 from aotbuild.worker.jitted import Jitted
 from aotbuild.worker.leaves import is_key_dtype, named_path, result_tree
-from aotbuild.worker.traced import Traced, jit_like
+from aotbuild.worker.trace import Traced, jit_like
 from aotbuild.worker.user_errors import user_traceback
 
 Shapes = list[tuple[int, ...]]

@@ -29,7 +29,7 @@ from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.leaves import result_tree, to_aval
 from aotbuild.worker.padding_axes import granularity, smaller_size
 from aotbuild.worker.reference import Reference, float_dtypes, lower_job
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 _NOTHING_FINITE = (

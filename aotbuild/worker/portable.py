@@ -19,7 +19,7 @@ from aotbuild.worker.leaves import to_aval
 from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import Spec
 from aotbuild.worker.specs import Dims
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 

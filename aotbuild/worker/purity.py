@@ -35,8 +35,7 @@ from aotbuild.worker.leaves import array_digest
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.portable import exported
 from aotbuild.worker.shifted import shift
-from aotbuild.worker.trace import ReadsKeptTracer
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import ReadsKeptTracer, Traced
 from aotbuild.worker.user_errors import place_text
 
 _ADVICE = (

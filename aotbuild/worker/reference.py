@@ -16,7 +16,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.jitted import Jitted, in_mesh
 from aotbuild.worker.leaves import array_digest, as_numpy
-from aotbuild.worker.traced import Traced, jit_like
+from aotbuild.worker.trace import Traced, jit_like
 from aotbuild.worker.user_errors import shorten
 
 _STATIC = object()

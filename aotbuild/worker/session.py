@@ -32,8 +32,7 @@ from aotbuild.worker.padding_check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
-from aotbuild.worker.trace import trace_job
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.trace import Traced, trace_job
 from aotbuild.worker.user_errors import user_traceback
 
 # What user code may raise. Not GeneratorExit, which ends the generators here.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -12,20 +13,93 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, Mesh
 
-from aotbuild.build.jobs import Job
+from aotbuild.build.jobs import Fed, Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format.record import Template
 from aotbuild.format.signature import Function, Signature
+from aotbuild.format.tree import Tree
 from aotbuild.platforms.building import compiler
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.feedback import passed_back, places_again
-from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
+from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes, program_of
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.leaves import check_dtypes, describe_result, named_path, result_tree, to_aval
+from aotbuild.worker.shardings import Spec, in_specs, out_specs
 from aotbuild.worker.specs import Dims
-from aotbuild.worker.static_data import Described, describe_arguments
-from aotbuild.worker.traced import Traced
+from aotbuild.worker.static_data import describe_arguments
 from aotbuild.worker.user_errors import remedy, user_traceback
 from aotbuild.worker.wrap import result_of
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function at one signature: its flat jaxpr, its inputs and outputs.
+
+    `leaves` are the flat inputs as `ShapeDtypeStruct`. `paths` are their key paths, each beginning
+    with the argument's name; `outputs` and `out_paths` likewise, with None for what `nnx.jit`
+    writes into an argument. Where dims are symbolic, the signature is that of the job's row.
+    `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` has
+    the input of that call for each output that is one.
+    """
+
+    job: Job
+    function: Function
+    signature: Signature
+    closed_jaxpr: Any
+    leaves: tuple[Any, ...]
+    paths: tuple[tuple[Any, ...], ...]
+    outputs: tuple[Any, ...]
+    out_paths: tuple[tuple[Any, ...] | None, ...]
+    out_tree: Tree
+    mesh: Mesh | None
+    context: Mesh | None
+    notes: tuple[str, ...] = ()
+    fed: Fed | None = None
+    templates: tuple[Template, ...] = ()
+    again: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def program(self) -> dict[str, str]:
+        """What tells it from another trace: `provenance.trace`."""
+        return program_of(self.closed_jaxpr)
+
+    @property
+    def donated(self) -> tuple[int, ...]:
+        """Indices of the leaves of donated arguments."""
+        names = set(self.job.function.donate)
+        return tuple(i for i, path in enumerate(self.paths) if path[0] in names)
+
+    @property
+    def in_specs(self) -> tuple[Spec, ...]:
+        """The PartitionSpec of every leaf over the mesh; empty without one."""
+        return () if self.mesh is None else in_specs(self.job, self.paths, self.leaves)
+
+    @property
+    def out_specs(self) -> tuple[Spec | None, ...]:
+        """The PartitionSpec of every output; None where XLA chooses, and () without a mesh.
+
+        What the next call takes is where that call wants it, if the manifest does not say more.
+        """
+        if self.mesh is None:
+            return ()
+        options, ins = self.job.function, self.in_specs
+        specs: list[Spec | None] = [None] * len(self.outputs)
+        if not options.explicit_axes:
+            for output, leaf in self.again.items():
+                specs[output] = ins[leaf]
+        if options.out_shardings_given:
+            results = [(i, path) for i, path in enumerate(self.out_paths) if path is not None]
+            outputs = [self.outputs[i] for i, _ in results]
+            given = out_specs(self.job, [path for _, path in results], outputs)
+            for (i, _), spec in zip(results, given, strict=True):
+                specs[i] = spec
+        return tuple(specs)
+
+
+def jit_like(traced: Traced, job: Job) -> Jitted:
+    """Return a job's function at other sizes than the traced one, over the same mesh."""
+    devices = list(traced.mesh.devices.flat) if traced.mesh else None
+    return replace(jit_job(job, devices=devices), context=traced.context)
 
 
 class ReadsKeptTracer(TraceRefused):
@@ -71,17 +145,18 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     )
     leaves = tuple(leaf for _, leaf in flat)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
-    function, signature = _signed(jitted, described, concrete)
-    closed_jaxpr = reorder(traced.jaxpr, jitted.leaf_order(), leaves, jitted.context)
+    statics = jitted.binding.static_values()
     return Traced(
         job=job,
-        function=function,
-        signature=signature,
-        closed_jaxpr=closed_jaxpr,
+        function=replace(
+            jitted.binding.function, ignored=described.ignored, references=described.references
+        ),
+        signature=Signature(described.tree, tuple(map(to_aval, concrete)), statics),
+        closed_jaxpr=_reordered(traced.jaxpr, jitted.leaf_order(), leaves, jitted.context),
         leaves=leaves,
         paths=tuple(named_path(path, jitted.names) for path, _ in flat),
         outputs=tuple(out for _, out in outputs),
-        out_paths=tuple(_out_path(path, after is result) for path, _ in outputs),
+        out_paths=tuple(_out_path(path, is_plain=after is result) for path, _ in outputs),
         out_tree=out_tree,
         templates=described.templates,
         mesh=jitted.mesh,
@@ -91,20 +166,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     )
 
 
-def _signed(
-    jitted: Jitted, described: Described, leaves: Sequence[Any]
-) -> tuple[Function, Signature]:
-    """Return the function with what is known of its static data, and the signature."""
-    function = replace(
-        jitted.binding.function,
-        ignored=described.ignored,
-        references=described.references,
-    )
-    avals = tuple(map(to_aval, leaves))
-    return function, Signature(described.tree, avals, jitted.binding.static_values())
-
-
-def _out_path(path: Sequence[Any], is_plain: bool) -> tuple[Any, ...] | None:
+def _out_path(path: Sequence[Any], *, is_plain: bool) -> tuple[Any, ...] | None:
     """Return the path of an output in the user's result; None for what `nnx.jit` writes."""
     if is_plain:
         return tuple(path)
@@ -146,7 +208,16 @@ def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Any]:
 
 def _trace_and_check(jitted: Jitted) -> Any:
     """Return the `jax.stages.Traced`; TraceRefused if its jaxpr cannot be compiled."""
-    job, traced = jitted.job, _trace(jitted)
+    job = jitted.job
+    try:
+        traced = jitted.trace()
+    except TraceRefused:
+        raise
+    except BaseException as err:  # user code may raise anything
+        symbols = ", ".join(n for n, size in job.symbolic.items() if isinstance(size, str))
+        what = remedy(err, symbols)
+        msg = f"{job.call} raised while it was traced\n{user_traceback(err)}\n{what}"
+        raise TraceRefused(msg) from err
     if len(body_of(traced.jaxpr).invars) > jax_private.argument_leaves(traced):
         msg = (
             f"{job.call} reads a traced value that another trace left\n"
@@ -158,20 +229,9 @@ def _trace_and_check(jitted: Jitted) -> Any:
     return traced
 
 
-def _trace(jitted: Jitted) -> Any:
-    try:
-        return jitted.trace()
-    except TraceRefused:
-        raise
-    except BaseException as err:  # user code may raise anything
-        job = jitted.job
-        symbols = ", ".join(n for n, size in job.symbolic.items() if isinstance(size, str))
-        what = remedy(err, symbols)
-        msg = f"{job.call} raised while it was traced\n{user_traceback(err)}\n{what}"
-        raise TraceRefused(msg) from err
-
-
-def reorder(closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...], mesh: Mesh | None) -> Any:
+def _reordered(
+    closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...], mesh: Mesh | None
+) -> Any:
     """Return the jaxpr with its inputs in the canonical order of the leaves."""
     if order == list(range(len(leaves))):
         return closed_jaxpr
