@@ -34,8 +34,8 @@ class CustomCall:
     """A native function that the executable calls by name, and who registers it.
 
     `provider` is `xla` (compiled into jaxlib or the plugin), `jax` (a module of jaxlib or of the
-    plugin has it, and the loader registers it), `user` (registered by the user's package when it is
-    imported) or `python` (the host callbacks of `Calling`).
+    plugin has it, and the loader registers it) or `user` (registered by the user's package when it
+    is imported).
     """
 
     target: str
@@ -43,10 +43,7 @@ class CustomCall:
 
 
 # Every process that fits a record has the custom calls of these.
-PROVIDED = ("jax", "xla", "python")
-# One for all host callbacks. An executable that calls back without being given what it calls ends
-# the process, so a reader that does not know them has to find a custom call that it lacks.
-PYTHON_CALL = CustomCall("host callback", "python")
+PROVIDED = ("jax", "xla")
 
 
 @dataclass(frozen=True)
@@ -106,31 +103,6 @@ class Template:
 
 
 @dataclass(frozen=True)
-class HostCallback:
-    """A call from the executable back into Python.
-
-    Attributes:
-        kind: `pure` (jax.pure_callback), `io` (io_callback), `debug` (jax.debug.callback) or
-            `print` (jax.debug.print).
-        call: `module:qualname` of the function, which is imported when the executable is loaded;
-            empty for `print`.
-        tree: The tree `(args, kwargs)` of its arguments, of standard containers alone.
-        statics: Leaves of that tree that are not arrays, encoded, by index.
-        results: The avals of the flat results.
-        ordered: Whether it takes and returns a token, which orders the calls.
-        printing: The format and numpy's print options, for `print` alone.
-    """
-
-    kind: str
-    call: str
-    tree: Tree
-    statics: tuple[tuple[int, Any], ...] = ()
-    results: tuple[Aval, ...] = ()
-    ordered: bool = False
-    printing: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Calling:
     """How to call the executable, with flat inputs and outputs.
 
@@ -138,9 +110,8 @@ class Calling:
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
     every leaf and output has a PartitionSpec over it (`in_specs`, `out_specs`); constants are whole
     on every device. `returned` is there if `out_tree` has nodes of it. `explicit_axes` are those of
-    the mesh whose `AxisType` is Explicit, not Auto. `callbacks` are called by their index. `tokens`
-    are the effects that order them, `debug` or `io`; the executable takes and returns a token for
-    each, before all else. `templates` are those of the references in the signature's tree.
+    the mesh whose `AxisType` is Explicit, not Auto. `templates` are those of the references in the
+    signature's tree.
     """
 
     name: str
@@ -153,8 +124,6 @@ class Calling:
     out_tree: Tree
     mesh: tuple[tuple[str, int], ...] = ()
     explicit_axes: tuple[str, ...] = ()
-    callbacks: tuple[HostCallback, ...] = ()
-    tokens: tuple[str, ...] = ()
     templates: tuple[Template, ...] = ()
 
 

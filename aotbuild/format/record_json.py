@@ -22,7 +22,6 @@ from aotbuild.format.record import (
     Constant,
     CustomCall,
     Golden,
-    HostCallback,
     PartitionSpec,
     Record,
     Requirements,
@@ -144,12 +143,6 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "mesh": [list(axis) for axis in calling.mesh],
         **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
         **(
-            {"callbacks": list(map(_callback_to_json, calling.callbacks))}
-            if calling.callbacks
-            else {}
-        ),
-        **({"tokens": list(calling.tokens)} if calling.tokens else {}),
-        **(
             {"templates": list(map(_template_to_json, calling.templates))}
             if calling.templates
             else {}
@@ -171,33 +164,7 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         out_tree=data["out_tree"],
         mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
         explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
-        callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
-        tokens=tuple(map(text, data.get("tokens", ()))),
         templates=tuple(map(_template_from_json, data.get("templates", ()))),
-    )
-
-
-def _callback_to_json(callback: HostCallback) -> dict[str, Any]:
-    return {
-        "kind": callback.kind,
-        "call": callback.call,
-        "tree": callback.tree,
-        "statics": [list(pair) for pair in callback.statics],
-        "results": [str(aval) for aval in callback.results],
-        "ordered": callback.ordered,
-        "printing": callback.printing,
-    }
-
-
-def _callback_from_json(data: dict[str, Any]) -> HostCallback:
-    return HostCallback(
-        kind=text(data["kind"]),
-        call=text(data["call"]),
-        tree=data["tree"],
-        statics=tuple((whole(leaf), value) for leaf, value in data["statics"]),
-        results=tuple(map(Aval.parse, data["results"])),
-        ordered=flag(data["ordered"]),
-        printing=mapping(data["printing"]),
     )
 
 

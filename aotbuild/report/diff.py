@@ -13,7 +13,6 @@ from typing import Any
 from aotbuild.format.record import Record
 from aotbuild.report.document import (
     HEADER_NAMES,
-    callback_names,
     pad_text,
     parameters,
     requirements_document,
@@ -176,7 +175,6 @@ def _executable(target: str, record: Record, signature: SignatureFacts) -> _Desc
         "peak_memory": peak_memory(record),
         "device_memory": memory_of_device(record),
         **{f"requires.{name}": value for name, value in requires.items()},
-        "calls_back": callback_names(record),
         "constants": sorted(c.blob.sha256 for c in record.calling.constants),
         **{f"provenance.{name}": plain(value) for name, value in provenance_items(record)},
         "sha256": record.blob.sha256,

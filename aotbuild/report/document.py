@@ -6,7 +6,7 @@ from typing import Any
 
 from aotbuild.format.index import FORMAT, SOURCES
 from aotbuild.format.padding import Padding
-from aotbuild.format.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
+from aotbuild.format.record import Blob, Constant, Golden, Record, Requirements
 from aotbuild.format.record_json import requirements_to_json
 from aotbuild.format.signature import Function
 from aotbuild.report.facts import (
@@ -30,8 +30,6 @@ from aotbuild.report.words import (
     plural,
 )
 
-# How the callback of jax.debug.print is named, which has no function of its own.
-PRINT = "jax.debug.print"
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
 
 
@@ -135,26 +133,9 @@ def requirement_words(requires: Requirements) -> list[str]:
         plural(requires.devices, "device") if requires.devices != 1 else "",
         f"{requires.processes} processes" if requires.processes != 1 else "",
         "x64" if requires.x64 else "",
-        *(
-            f"{call.target} ({call.provider})"
-            for call in requires.custom_calls
-            if call != PYTHON_CALL
-        ),
+        *(f"{call.target} ({call.provider})" for call in requires.custom_calls),
     ]
     return [word for word in words if word]
-
-
-def callback_names(record: Record) -> list[str]:
-    """Return the functions of Python that an executable calls, each once."""
-    return list(dict.fromkeys(each.call or PRINT for each in record.calling.callbacks))
-
-
-def needs(record: Record) -> list[str]:
-    """Return what a host needs for an executable, and the functions of Python that it calls."""
-    return [
-        *requirement_words(record.requires),
-        *(f"calls {name}" for name in callback_names(record)),
-    ]
 
 
 def requirements_document(requires: Requirements) -> dict[str, Any]:
@@ -224,7 +205,6 @@ def _executable(record: Record) -> dict[str, Any]:
         "analysis": plain(record.analysis),
         "requires": requirements_document(requires),
         "mesh": dict(record.calling.mesh),
-        "calls_back": callback_names(record),
         "constants": [_constant(constant) for constant in record.calling.constants],
         "golden": _golden(record.golden),
         "provenance": plain(record.provenance),

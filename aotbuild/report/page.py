@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from aotbuild.report.document import call_text, needs, pad_text
+from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     PackageFacts,
     columns,
@@ -47,7 +47,7 @@ _MOST_AVALS = 500
 _MOST_TEXT = 20_000
 
 _HELPERS = (
-    *(short_label, call_text, pad_text, needs, avals_text, plural),
+    *(short_label, call_text, pad_text, requirement_words, avals_text, plural),
     *(bytes_text, count_text, flops, bytes_accessed, peak_memory, peak_text),
 )
 

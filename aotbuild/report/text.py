@@ -9,7 +9,7 @@ from typing import Any
 from aotbuild.format.index import COMPANIONS
 from aotbuild.format.layout import PART
 from aotbuild.format.record import Record
-from aotbuild.report.document import call_text, needs, pad_text
+from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     CHOICES,
     FunctionFacts,
@@ -214,7 +214,7 @@ def _cells(record: Record) -> tuple[str, ...]:
         count_text(flops(record)),
         bytes_text(bytes_accessed(record)),
         peak_text(record),
-        shown(", ".join(needs(record))) or "-",
+        shown(", ".join(requirement_words(record.requires))) or "-",
     )
 
 

@@ -80,13 +80,7 @@ class ExecutableLoader(Protocol):
         """
         ...
 
-    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
-        """Return what an executable calls back, by index; NoExecutable if it cannot be called."""
-        ...
-
-    def deserialize(
-        self, data: bytes, devices: tuple[Any, ...], callbacks: Sequence[Callable[..., Any]]
-    ) -> Any:
+    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
         """Return the XLA executable of PJRT bytes, loaded onto devices in that order."""
         ...
 

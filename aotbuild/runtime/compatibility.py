@@ -207,12 +207,10 @@ def check_devices(record: Record, host: Host) -> str | None:
 
 
 def check_arrays(record: Record, host: Host) -> str | None:
-    """Refuse what numpy arrays cannot do: host callbacks, several devices, typed PRNG keys."""
+    """Refuse what numpy arrays cannot do: several devices, typed PRNG keys."""
     if host.arrays == "jax":
         return None
     needs = 'needs load(…, arrays="jax")'
-    if record.calling.callbacks:
-        return f"arrays: what it calls back in Python {needs}"
     if record.requires.devices > 1:
         return f"arrays: a function over {record.requires.devices} devices {needs}"
     avals = (*record.signature.leaves, *record.calling.outputs)

@@ -100,7 +100,6 @@ class Stats:
             "portable_compiled": counts["portable_compiled"],
             "transformed": counts["transformed"],
             "padded": counts["padded"],
-            "host_callbacks": counts["host_callbacks"],
         }
 
 

@@ -1,7 +1,7 @@
 """One opened package: its index, backend, counters and fallback policy, and its loader.
 
 All kernels of a library share it, and so do its views on chosen devices. The order of checks is the
-same for every backend: verdict, devices, digest, custom calls, host callbacks. Only then does
+same for every backend: verdict, devices, digest, custom calls. Only then does
 native code see a byte.
 """
 
@@ -227,7 +227,7 @@ class Loader:
     def preload(self, record: Record, devices: tuple[Any, ...]) -> bool:
         """Load the bytes and constants of a record onto devices; return whether that was new."""
         refuse_if_forked(record)
-        is_new = _key(record, devices) not in self._loaded
+        is_new = (record.blob.sha256, devices) not in self._loaded
         self._load_parts(record, devices)
         return is_new
 
@@ -238,7 +238,7 @@ class Loader:
 
     def _load_parts(self, record: Record, devices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Return the XLA executable of a record and its constants, which are read meanwhile."""
-        key, needed = _key(record, devices), record.calling.constants
+        key, needed = (record.blob.sha256, devices), record.calling.constants
         load = lambda: self._read_and_load(record, devices)  # noqa: E731
         if not needed:
             return self._loaded.get(key, load), ()
@@ -268,9 +268,8 @@ class Loader:
             from aotbuild.runtime import custom_calls
 
             custom_calls.register(record, self._backend)
-        callbacks = self._backend.bind(record) if record.calling.callbacks else ()
         try:
-            loaded = self._backend.deserialize(data, devices, callbacks)
+            loaded = self._backend.deserialize(data, devices)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
             if any(text in found for text in UNREGISTERED):
@@ -280,9 +279,3 @@ class Loader:
             raise shortage(record, devices[0], err) or AotbuildError(msg) from err
         self._stats.loaded(perf_counter() - start)
         return loaded
-
-
-def _key(record: Record, devices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what decides what is loaded: equal bytes may call back other functions."""
-    own = (record.function, record.signature.key()) if record.calling.callbacks else ()
-    return (record.blob.sha256, devices, own)

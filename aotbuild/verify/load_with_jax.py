@@ -16,7 +16,7 @@ from aotbuild.runtime.compatibility import Verdict, portable_reasons
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.jax import private
-from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees, probe
+from aotbuild.runtime.jax.backend import JaxExecutableLoader, probe
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.package import Loader
 from aotbuild.verify.outcome import Callee, Loaded, Status
@@ -41,13 +41,9 @@ def host_for(record: Record) -> Host:
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable as a call does, with the runtime's checks."""
     record = verdict.record
-    if record.calling.callbacks:
-        found = {each.call or "jax.debug.print" for each in record.calling.callbacks}
-        reason = f"it calls back into Python ({', '.join(sorted(found))}), which is not run"
-        return Loaded(Status.NOT_CHECKED, (reason,))
     devices = devices_for(record.requires, default_devices(record.target.platform))
     stats = Stats()
-    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
+    loader = Loader(source, stats, JaxExecutableLoader())
     loaded: Any = loader.load(record, Placement(devices, bool(record.calling.mesh)))
     callee = _callee(record, loaded.run, loaded.shardings)
     return Loaded(Status.PASS, (), callee, record.target.platform)

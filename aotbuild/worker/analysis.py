@@ -13,7 +13,7 @@ from typing import Any
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
 from aotbuild.format.golden import numpy_dtype, stored_shape
-from aotbuild.format.record import PYTHON_CALL, CustomCall, PartitionSpec, Record
+from aotbuild.format.record import CustomCall, PartitionSpec, Record
 from aotbuild.platforms.base import host_part, names
 from aotbuild.worker import private as jax_private
 
@@ -69,9 +69,11 @@ class CustomCalls:
     def of(self, hlo: str, platform: str) -> tuple[CustomCall, ...]:
         """Return the targets in the text of an optimized HLO module, sorted."""
         found = sorted(set(_TARGET.findall(hlo)))
-        native = [target for target in found if not jax_private.is_host_callback(target)]
-        calls = [CustomCall(target, self._provider(target, platform)) for target in native]
-        return (*calls, *([PYTHON_CALL] if native != found else []))
+        if any(map(jax_private.is_host_callback, found)):
+            # Without what it calls, it would end the process.
+            msg = "the executable calls back into Python, which the trace does not show"
+            raise TraceRefused(msg)
+        return tuple(CustomCall(target, self._provider(target, platform)) for target in found)
 
     def _provider(self, target: str, platform: str) -> str:
         if target in _of_jax(platform):
@@ -126,20 +128,14 @@ def _inputs(record: Record) -> Iterator[Shape]:
     constants = [(constant.aval, ()) for constant in calling.constants]
     specs = calling.in_specs or ((),) * len(record.signature.leaves)
     every = [*constants, *zip(record.signature.leaves, specs, strict=True)]
-    yield from _tokens(record)
     yield from (_of_one_device(record, *every[index]) for index in calling.kept)
 
 
 def _results(record: Record) -> Iterator[Shape]:
     calling = record.calling
     specs = calling.out_specs or ((),) * len(calling.outputs)
-    yield from _tokens(record)
     for aval, spec in zip(calling.outputs, specs, strict=True):
         yield _of_one_device(record, aval, spec)
-
-
-def _tokens(record: Record) -> list[Shape]:
-    return [("token", ())] * len(record.calling.tokens)
 
 
 def _of_one_device(record: Record, aval: Aval, spec: PartitionSpec) -> Shape:

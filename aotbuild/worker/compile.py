@@ -104,9 +104,7 @@ class NativeCompiler:
         compiled, hlo, choices = there.compile(lowered.compile, target, hardware, options)
         calls = self.calls.of(hlo, target.platform)
         data = _serialized(compiled, target)
-        # What a rewritten executable calls back was never compared.
-        shrinks = lowered.traced.job.shrink and not lowered.callbacks
-        data, shrink = rewrite(data, target) if shrinks else (data, {})
+        data, shrink = rewrite(data, target) if lowered.traced.job.shrink else (data, {})
         facts = {
             "requires": there.requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],
@@ -141,8 +139,6 @@ class NativeCompiler:
                 templates=traced.templates,
                 mesh=tuple(traced.job.function.mesh.items()),
                 explicit_axes=traced.job.function.explicit_axes,
-                callbacks=lowered.callbacks,
-                tokens=lowered.tokens,
             ),
             analysis=facts["analysis"],
             provenance={**provenance, **decisions},

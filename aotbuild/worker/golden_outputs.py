@@ -23,10 +23,8 @@ from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Store
 from aotbuild.store.keys import golden_key
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
-from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden_inputs import as_argument, given_leaves
-from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.reference import (
     NotForHost,
     Reference,
@@ -76,10 +74,6 @@ class GoldenMaker:
         if mode in _NONE:
             yield GoldenOutputs(reason=_NONE[mode])
             return
-        impure = sorted({*callbacks_in(traced.closed_jaxpr)} & {*IMPURE})
-        if mode == "auto" and impure:
-            yield GoldenOutputs(reason=f"a call has effects elsewhere ({', '.join(impure)})")
-            return
         yield Started(stage="golden")
         given = None
         try:
@@ -110,11 +104,7 @@ class GoldenMaker:
         given = given_leaves(reference.jitted)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
         floats = tuple(sorted(set(float_dtypes(traced.closed_jaxpr))))
-        if any(callbacks_in(traced.closed_jaxpr)):
-            # The numbers depend on Python code, which the module only calls.
-            entry, key = _run(reference, given, floats), None
-        else:
-            entry, key = self._run_once(reference, given, blobs, floats)
+        entry, key = self._run_once(reference, given, blobs, floats)
         outputs = self.blobs.add("safetensors", entry.data, key)
         made = GoldenOutputs(
             golden=Golden(tuple(blobs.items()), outputs, verify.rtol, verify.atol),

@@ -18,7 +18,6 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.callbacks import KINDS, PRINT, Unnamed, check_equation
 from aotbuild.worker.leaves import array_digest, is_array
 
 
@@ -55,9 +54,8 @@ def meshes(closed: Any) -> Iterator[Mesh]:
 
 
 _CALLBACK_REMEDY = (
-    "A host callback is an address in the process that traced it, unless its name leads to it. "
-    "Call a function of a module, remove the callback, or move it outside the function (equinox "
-    "and diffrax: set EQX_ON_ERROR to nan under env:)."
+    "A host callback is an address in the process that traced it. Remove it, or move it outside "
+    "the function (equinox and diffrax: set EQX_ON_ERROR to nan under env:)."
 )
 _REF_REMEDY = "Pass the value in as an argument, and return the new one."
 _EFFECT_REMEDY = "Write it as a pure function: values in, values out."
@@ -66,7 +64,7 @@ _EFFECT_REMEDY = "Write it as a pure function: values in, values out."
 def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
     """Raise TraceRefused with every callback, mutable closure and effect in a jaxpr."""
     problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr)]
-    effects = [e for e in closed_jaxpr.effects if not _is_known(e)]
+    effects = [e for e in closed_jaxpr.effects if not jax_private.is_internal_effect(e)]
     if effects and not problems:
         names = ", ".join(sorted(type(effect).__name__ for effect in effects))
         problems.append(f"has side effects ({names})\n  {_EFFECT_REMEDY}")
@@ -90,38 +88,12 @@ def _refs(closed_jaxpr: Any) -> Iterator[str]:
 def _equations(closed: Any) -> Iterator[str]:
     for equation in body_of(closed).eqns:
         name = equation.primitive.name
-        if name in KINDS or "callback" in name:
-            yield from _callback(equation)
+        if name == "debug_print" or "callback" in name:
+            what = "prints from Python" if name == "debug_print" else "calls back into Python"
+            yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
         else:
             for inner in inner_jaxprs(equation):
                 yield from _equations(inner)
-
-
-def _callback(equation: Any) -> Iterator[str]:
-    name = equation.primitive.name
-    reason = "it is none of jax's own"
-    if name in KINDS:
-        try:
-            check_equation(equation)
-        except Unnamed as err:
-            reason = str(err)
-        else:
-            return
-    what = "prints from Python" if name == PRINT else "calls back into Python"
-    yield f"{what} ({name}){_at(equation)}: {reason}\n  {_CALLBACK_REMEDY}"
-
-
-def callbacks_in(closed: Any) -> Iterator[str]:
-    """Yield the name of the primitive of every callback, also of those inside an equation."""
-    for equation in body_of(closed).eqns:
-        if equation.primitive.name in KINDS:
-            yield equation.primitive.name
-        for inner in inner_jaxprs(equation):
-            yield from callbacks_in(inner)
-
-
-def _is_known(effect: Any) -> bool:
-    return jax_private.is_internal_effect(effect) or jax_private.is_callback_effect(effect)
 
 
 def _at(equation: Any) -> str:

@@ -12,11 +12,9 @@ from jax.sharding import SingleDeviceSharding
 
 from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.record import HostCallback
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.callbacks import take_callbacks
 from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.shardings import named_sharding
@@ -28,15 +26,13 @@ from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 class Lowered:
     """A trace and its module for a target. `stage` is the `jax.stages.Lowered`.
 
-    `traced` may be another trace than the job's first: over the target's devices. `callbacks` are
-    called by their indices in the module.
+    `traced` may be another trace than the job's first: over the target's devices.
     """
 
     traced: Traced
     target: Target
     hardware: Hardware
     stage: Any
-    callbacks: tuple[HostCallback, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -52,11 +48,6 @@ class Lowered:
     def kept(self) -> tuple[int, ...]:
         """The indices of inputs that the executable takes, constants counted first."""
         return jax_private.kept_inputs(self.stage)
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The effects whose tokens it takes."""
-        return tuple(jax_private.ordered_effects(self.stage))
 
     def compile(self, options: Mapping[str, Any]) -> Any:
         """Return the `jax.stages.Compiled`, made with these options of XLA; TraceRefused if not."""
@@ -108,7 +99,7 @@ def _lower_there(
             raise
         traced = trace_on(job, devices)
         stage = _lower(traced, target, devices[0])
-    return _lowered(traced, target, hardware, stage)
+    return Lowered(traced, target, hardware, stage)
 
 
 def _lower_here(
@@ -124,11 +115,7 @@ def _lower_here(
     """
     stage = _lower(traced, target, jax.devices()[0], platforms)
     jax_private.move(stage, devices)
-    return _lowered(traced, target, hardware, stage)
-
-
-def _lowered(traced: Traced, target: Target, hardware: Hardware, stage: Any) -> Lowered:
-    return Lowered(traced, target, hardware, stage, take_callbacks(traced.job.call, stage))
+    return Lowered(traced, target, hardware, stage)
 
 
 def jit_flat(traced: Traced, device: Any = None) -> Any:

@@ -25,7 +25,6 @@ from aotbuild.store.folder import Store
 from aotbuild.store.keys import padding_key
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden_inputs import as_argument, given_leaves
-from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.leaves import result_tree, to_aval
 from aotbuild.worker.padding_axes import granularity, smaller_size
 from aotbuild.worker.reference import Reference, float_dtypes, lower_job
@@ -100,13 +99,11 @@ class PaddingCheck:
             machine=machine().to_json(),
             provenance=self.provenance,
         )
-        # What a callback returns does not depend on the modules alone.
-        store = Store(None) if any(callbacks_in(traced.closed_jaxpr)) else self.store
-        if store.get(key) is not None:
+        if self.store.get(key) is not None:
             return None
         problem = _compare(traced, padding, exact, padded, given)
         if problem is None:
-            store.put(key, Entry({"padding": "changes nothing"}, b""))
+            self.store.put(key, Entry({"padding": "changes nothing"}, b""))
         return problem
 
 

@@ -12,9 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import (
-    callback,
     core,
-    debugging,
     source_info_util,
 )
 from jax._src.lib import _jax, xla_client
@@ -236,93 +234,12 @@ def module_bytes(lowered: jax.stages.Lowered) -> bytes:
     return buffer.getvalue()
 
 
-def take_host_callbacks(
-    lowered: jax.stages.Lowered,
-) -> list[tuple[str, dict[str, Any], Any, bool]]:
-    """Return what a lowered function calls back, in the order of the indices in its module.
-
-    They are taken away: the module has indices alone, compiling needs no more, and the compile-only
-    client of jaxlib 0.12 takes no Python functions. What is compiled then must not run here.
-
-    For each the name of the lowering rule, the variables of the rule (among them `callback`), the
-    avals of the results, and whether it takes a token. KeyError if jax does it in another way.
-
-    Private: `host_callbacks` of the lowering, whose items are closures of
-    `callback.emit_python_callback` over closures of the rules.
-    """
-    lowering: Any = lowered._lowering
-    found = []
-    taken, lowering.compile_args["host_callbacks"] = lowering.compile_args["host_callbacks"], []
-    for outer in taken:
-        cells = _cells(outer)
-        ordered = "callback_without_token" in cells
-        if ordered:
-            cells = _cells(cells["callback_without_token"])
-        rule = cells["callback"]
-        name = rule.__qualname__.partition(".")[0]
-        found.append((name, _cells(rule), list(cells["result_avals"]), ordered))
-    return found
-
-
 def is_host_callback(custom_call: str) -> bool:
     """Return whether a custom-call target calls Python by an index: `xla_ffi_python_…_callback`.
 
-    Private: the names of `callback.emit_python_callback`.
+    Private: the names of jax._src.callback.emit_python_callback.
     """
     return custom_call.startswith("xla_ffi") and custom_call.endswith("_callback")
-
-
-def ordered_effects(lowered: jax.stages.Lowered) -> list[str]:
-    """Return the effects whose tokens a lowered function takes, in their order.
-
-    Private: `ordered_effects` of the lowering, `callback.OrderedIOEffect` and
-    `debugging.OrderedDebugEffect`. KeyError for another effect.
-    """
-    lowering: Any = lowered._lowering
-    names = {callback.OrderedIOEffect: "io", debugging.OrderedDebugEffect: "debug"}
-    return [names[type(effect)] for effect in lowering.compile_args["ordered_effects"]]
-
-
-def called_back(flat: Any) -> tuple[Any, Any, dict[int, Any]]:
-    """Return the user's function behind the flat one of a callback primitive.
-
-    With it come the treedef of its (args, kwargs), and the leaves that are not arrays, by index.
-    KeyError if jax does it in another way.
-
-    Private: `callback._FlatCallback`, and the closures of `debugging.debug_callback`.
-    """
-    if isinstance(flat, callback._FlatCallback):
-        return flat.callback_func, flat.in_tree, {}
-    cells = _cells(flat)
-    return cells["callback"], cells["in_tree"], dict(cells["static_args"])
-
-
-def print_arguments(function: Any) -> tuple[str, dict[str, Any], bool, Any] | None:
-    """Return format, print options, whether it has placeholders, and a record for logging.
-
-    None for what is not the callback of jax.debug.print. Private:
-    `debugging._format_print_callback`.
-    """
-    if getattr(function, "func", None) is not debugging._format_print_callback:
-        return None
-    text, options, has_placeholders, logging_record = function.args
-    return text, dict(options), has_placeholders, logging_record
-
-
-def is_callback_effect(effect: Any) -> bool:
-    """Return whether an effect is that of a host callback.
-
-    Private: `callback.IOEffect`, `debugging.DebugEffect`, and their ordered forms.
-    """
-    kinds = (callback.IOEffect, callback.OrderedIOEffect)
-    return isinstance(effect, (*kinds, debugging.DebugEffect, debugging.OrderedDebugEffect))
-
-
-def _cells(function: Any) -> dict[str, Any]:
-    code = getattr(function, "__code__", None)
-    names = code.co_freevars if code else ()
-    cells = zip(names, getattr(function, "__closure__", None) or (), strict=True)
-    return {name: cell.cell_contents for name, cell in cells}
 
 
 def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:

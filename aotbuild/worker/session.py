@@ -20,11 +20,10 @@ from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.folder import Store
 from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
-from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.golden_outputs import GoldenMaker
-from aotbuild.worker.jaxprs import callbacks_in, meshes
+from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.own_modules import imported_files
 from aotbuild.worker.padding_axes import with_padding
@@ -198,8 +197,6 @@ class Session:
             "compiler_options": traced.job.function.compiler_options,
             "trace": traced.program,
         }
-        if any(callbacks_in(traced.closed_jaxpr)):
-            check_target(traced.job.call, target)
         if target.is_portable:
             return Made(export_portable(traced, target, self._blobs, provenance))
         lowered = self._lower(traced, target, hardware)

@@ -130,7 +130,7 @@ def test_the_document(folder: Path) -> None:
     executable = signature["executables"][0]
     assert list(executable) == [
         "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
-        "device_memory", "analysis", "requires", "mesh", "calls_back", "constants",
+        "device_memory", "analysis", "requires", "mesh", "constants",
         "golden", "provenance",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130

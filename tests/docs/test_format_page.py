@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 from support.doc_pages import DOCS, text_of
 
-from aotbuild.format.record import Calling, HostCallback, Record, Requirements
+from aotbuild.format.record import Calling, Record, Requirements
 
 PAGE = text_of(DOCS / "reference" / "format.md")
 
@@ -19,7 +19,6 @@ PAGE = text_of(DOCS / "reference" / "format.md")
         (Record, "A record's object has all of these keys:\n\n| key | value |"),
         (Requirements, "| key of `requires` | value |"),
         (Calling, "| key of `calling` | value |"),
-        (HostCallback, "| key of a callback | value |"),
     ],
 )
 def test_keys(kind: type, head: str) -> None:

@@ -26,29 +26,6 @@ def tree(value: Any) -> Edit:
     return lambda data: data["signature"].update(tree=value)
 
 
-CALLBACK = {
-    "kind": "debug",
-    "call": "pack.host:log",
-    "tree": ["tuple", ["tuple", "*", "*"], ["dict", []]],
-    "statics": [[1, "name"]],
-    "results": [],
-    "ordered": False,
-    "printing": {},
-}
-CALLS_PYTHON = ["host callback", "python"]
-
-
-def called_back(*calls: list[str], platform: str = "cpu", **changes: Any) -> Edit:
-    def edit(data: dict[str, Any]) -> None:
-        data["requires"] |= {"custom_calls": list(calls), "platforms": [platform]}
-        if platform != "cpu":
-            data["target"] = f"{platform}:h100-sxm:2"
-            data["requires"]["isa"] = None
-        data["calling"]["callbacks"] = [{**CALLBACK, **changes}]
-
-    return edit
-
-
 TEMPLATE = {"like": "pack.m:init", "values": [["n", 3]], "root": [0]}
 
 
@@ -73,12 +50,6 @@ def test_static_data_of_any_form_has_no_reference(data: Any) -> None:
 def test_a_template_is_read_back() -> None:
     data = record_to_json(make_record())
     compared(TEMPLATE)(data)
-    assert record_to_json(record_from_json(data)) == data
-
-
-def test_a_callback_is_read_back() -> None:
-    data = record_to_json(make_record())
-    called_back(CALLS_PYTHON)(data)
     assert record_to_json(record_from_json(data)) == data
 
 

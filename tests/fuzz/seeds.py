@@ -43,12 +43,9 @@ def record() -> Seeds:
     for name, found in zip(("plain", "batch", "rich", "portable"), index_fuzz.RECORDS, strict=True):
         yield name, canonical_json(record_to_json(found))
     plain = record_to_json(index_fuzz.RECORDS[2])
-    callback = {"kind": "io", "call": "m:log", "tree": ["tuple", "*"], "statics": [[0, 1]]}
-    callback |= {"results": ["f32[]"], "ordered": True, "printing": {}}
-    plain["calling"] |= {"callbacks": [callback], "tokens": ["io"], "explicit_axes": ["a"]}
-    plain["calling"] |= {"templates": []}
-    plain["requires"] |= {"custom_calls": [["host callback", "python"]]}
-    yield "callbacks", canonical_json(plain)
+    plain["calling"] |= {"explicit_axes": ["a"], "templates": []}
+    plain["requires"] |= {"custom_calls": [["lapack_ssyevd_ffi", "jax"]]}
+    yield "explicit", canonical_json(plain)
 
 
 TREES: dict[str, Any] = {

@@ -26,9 +26,8 @@ from aotbuild.format.record import Blob, Constant
 from aotbuild.runtime import checked_blobs
 from aotbuild.runtime.checked_blobs import DirectorySource, Mapper, Source
 from aotbuild.runtime.companions import JoinedSource
-from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.constants import Constants, read_constant
-from aotbuild.runtime.jax.backend import JaxExecutableLoader, JaxTrees
+from aotbuild.runtime.jax.backend import JaxExecutableLoader
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.worker.blobs import serialize
@@ -202,7 +201,7 @@ class TestMapping:
 
 def put_by(source: Source, constants: list[Constant]) -> tuple[Any, list[Any]]:
     """Return constants as jax arrays, and the numpy arrays that were given for them."""
-    loader, given = JaxExecutableLoader(JaxTrees(), Stats().count), []
+    loader, given = JaxExecutableLoader(), []
 
     def put(array: Any, aval: Aval, place: Any) -> Any:
         given.append(array)

@@ -221,7 +221,6 @@ class TestVerbs:
             "portable_compiled": 0,
             "transformed": 0,
             "padded": 0,
-            "host_callbacks": 0,
         }
 
     def test_close(self, library: Library) -> None:

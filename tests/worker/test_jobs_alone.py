@@ -41,14 +41,12 @@ MODULES = {
     "late_train": "import proj.modes\nproj.modes.RATE = 0.5\n"
     "def f(x): return x * proj.modes.RATE\n",
     "late_infer": "import proj.modes\ndef f(x): return x * proj.modes.RATE\n",
-    # Trees, inputs and host callbacks.
-    "trees": "import jax, jax.numpy as jnp, numpy as np\nDROPPED = LOW = COUNT = 0.0\n"
+    # Trees and inputs.
+    "trees": "import jax, jax.numpy as jnp, numpy as np\nDROPPED = LOW = 0.0\n"
     "def tree():\n    global DROPPED\n    DROPPED = 0.5\n    return jnp.zeros(1)\n"
     "def inputs():\n    global LOW\n    LOW = 0.5\n    return {'x': np.ones(1, np.float32)}\n"
-    "def host(x):\n    global COUNT\n    COUNT = 1.0\n    return x\n"
-    "def calls(x): return jax.pure_callback(host, x, x)\n"
     "def same(x): return x\n"
-    "def f(x): return x * (1 - DROPPED - LOW - COUNT)\n",
+    "def f(x): return x * (1 - DROPPED - LOW)\n",
     # What a trace sets, in its own module.
     "alias": "class Mode:\n    def __init__(self, gain): self.gain = gain\n"
     "EVAL, TRAIN = Mode(1.0), Mode(10.0)\ncurrent = EVAL\n"
@@ -88,7 +86,6 @@ CALLS = {
     "lazy:infer": {},
     "trees:same": {"args": '[x: {like: "proj.trees:tree"}]', "verify": "{golden: never}"},
     "trees:tree": {"call": '"proj.trees:same"', "verify": '{inputs: "proj.trees:inputs"}'},
-    "trees:calls": {"verify": "{golden: always}"},
 }
 RIGHT = {
     "relu_f": 2.0,

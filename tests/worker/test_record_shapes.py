@@ -70,7 +70,6 @@ def _leaf(record: Record) -> Record:
         (lambda r: _calling(outputs=(*r.calling.outputs, OTHER))(r), "float32[3]", "nothing"),
         (_calling(kept=(0, 1, 2)), "float32[7]", "nothing"),
         (_calling(kept=(1,)), "float32[3, 4]", "uint32[2]"),
-        (_calling(tokens=("io",)), "token[]", "uint32[2]"),
         (_leaf, "float32[3]", "float32[3, 4]"),
     ],
 )

@@ -22,8 +22,8 @@ UNTRACED = "Call it once with jax.eval_shape"
 CALLBACK = (
     "calls back into Python (pure_callback) at",
     "@pure",
-    "in pure: proj.bad:pure.<locals>.<lambda> does not lead back to the object itself",
-    "Call a function of a module, remove the callback, or move it",
+    "in pure",
+    "Remove it, or move it outside the function (equinox",
 )
 MUTABLE = "Pass the value in as an argument, and return the new one."
 

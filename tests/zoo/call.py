@@ -34,9 +34,7 @@ def main(mode: str, program: Path, out: Path) -> None:
 
         library = aotbuild.load(manifest["package"], arrays="numpy")
         names = [path.parent.name for path in sorted(out.glob("*/calls.json"))]
-        reports = {
-            name: repeat(library, name, out / name) for name in names if serves(library, name)
-        }
+        reports = {name: repeat(library, name, out / name) for name in names}
         assert "jax" not in sys.modules, "the numpy backend imported jax"
     else:
         reports = drive(mode, program, manifest, out)
@@ -217,11 +215,6 @@ def write_calls(out: Path, calls: list[tuple[Any, Any, Any]]) -> None:
         tree = _to_json([[part["tree"] for part in call] for call in calls], leaves)
         write_leaves(out / "calls.npz", leaves)
         (out / "calls.json").write_text(json.dumps(tree))
-
-
-def serves(library: Any, name: str) -> bool:
-    """Return whether numpy's backend has executables of a function: not if they call Python."""
-    return not any(record.calling.callbacks for record in library.kernel(name).records)
 
 
 def repeat(library: Any, name: str, out: Path) -> dict[str, Any]:

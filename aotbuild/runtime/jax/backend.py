@@ -29,7 +29,6 @@ from aotbuild.runtime.jax.placement import (
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import CallWrap, OpenPackage
     from aotbuild.runtime.jax.fallback import JaxFallback, Portable
-    from aotbuild.runtime.trees import Trees
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -47,7 +46,7 @@ class JaxBackend:
         self._portable: SingleFlight[Portable] = SingleFlight()
         self._wraps: SingleFlight[CallWrap] = SingleFlight()
         self.trees = JaxTrees()
-        self.executable_loader = JaxExecutableLoader(self.trees, stats.count)
+        self.executable_loader = JaxExecutableLoader()
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
         self.has_tracers = private.has_tracers
@@ -175,19 +174,11 @@ class JaxPaddedArrays:
 class JaxExecutableLoader:
     """See `runtime.backend.ExecutableLoader`. Destinations are shardings here."""
 
-    def __init__(self, trees: Trees, count: Callable[[str], None]) -> None:
-        """Make a loader; `count` is called with the name of a counter."""
-        self._trees, self._count = trees, count
+    def __init__(self) -> None:
         self.register = private.register_custom_call
         self.deserialize = private.deserialize
         self.physical = private.physical_shape
         self.put = private.put
-
-    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
-        """Return what an executable calls back; NoExecutable if something cannot be called."""
-        from aotbuild.runtime.jax.callbacks import bind  # few records have any
-
-        return bind(record, self._trees, self._count)
 
     def constant_destinations(
         self, record: Record, loaded: Any, devices: tuple[Any, ...]
@@ -210,8 +201,13 @@ class JaxExecutableLoader:
             msg = f"{record}: the executable is not sharded as its record says; rebuild the wheel"
             raise AotbuildError(msg)
         mesh_executable = private.mesh_executable(
-            *(loaded, calling.name, devices, inputs, outputs, calling.kept, placement.committed),
-            private.effects_of(calling),
+            loaded,
+            calling.name,
+            devices,
+            inputs,
+            outputs,
+            calling.kept,
+            placement.committed,
         )
         return JaxExecutable(record, mesh_executable, constants, tuple(leaves))
 
@@ -236,12 +232,7 @@ class JaxExecutable:
     def fastpath_data(
         self, outputs: Sequence[Any], out_tree: Any, leaves: int, _: frozenset[int] = frozenset()
     ) -> Any:
-        """Return what the C++ dispatch needs to run it without Python, or None.
-
-        Python sees each call that has effects, as under jit: only it passes tokens on.
-        """
-        if any(callback.kind != "pure" for callback in self.record.calling.callbacks):
-            return None
+        """Return what the C++ dispatch needs to run it without Python, or None."""
         return private.fastpath_data(
             self.mesh_executable, outputs, out_tree, self.constants, leaves
         )

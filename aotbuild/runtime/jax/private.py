@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
 from aotbuild.format.aval import Aval, NotAnArray
-from aotbuild.format.record import Calling
 from aotbuild.format.target import HOST
 from aotbuild.runtime.binding import with_static_values
 from aotbuild.runtime.concurrency import clear_in_child
@@ -175,12 +173,8 @@ def _physical(shardings: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
 # --- executables --------------------------------------------------------------------------------
 
 
-def deserialize(
-    data: bytes, devices: Sequence[Any], callbacks: Sequence[Callable[..., Any]] = ()
-) -> Any:
+def deserialize(data: bytes, devices: Sequence[Any]) -> Any:
     """Return the XLA executable of PJRT bytes, loaded onto devices in that order.
-
-    `callbacks` are called with numpy arrays (None for a token), by their index in the executable.
 
     The devices may belong to several processes, each of which loads the same bytes (tried on CPUs).
     The bytes must be complete and fit: XLA aborts the process otherwise.
@@ -192,9 +186,8 @@ def deserialize(
         device_assignment=np.array([list(devices)]),
         backend=client,
     )
-    host = {"host_callbacks": list(callbacks)} if callbacks else {}
     return client.deserialize_executable(
-        data, executable_devices=xc.DeviceList(tuple(devices)), compile_options=options, **host
+        data, executable_devices=xc.DeviceList(tuple(devices)), compile_options=options
     )
 
 
@@ -206,7 +199,6 @@ def mesh_executable(
     outputs: Sequence[tuple[Aval, Any]],
     kept: Sequence[int],
     committed: bool,
-    effects: Effects,
 ) -> Any:
     """Return jax's MeshExecutable; `inputs` are (aval, sharding) of the kept inputs only."""
     unloaded = pxla.UnloadedMeshExecutable(
@@ -219,10 +211,10 @@ def mesh_executable(
         output_shardings=[sharding for _, sharding in outputs],
         committed=committed,
         name=name,
-        unordered_effects=effects.unordered,
-        ordered_effects=effects.ordered,
+        unordered_effects=[],
+        ordered_effects=[],
         keepalive=(),
-        host_callbacks=(None,) * effects.callbacks,  # their number alone is looked at
+        host_callbacks=(),
         kept_var_idx=set(kept),
         mut=None,
         xla_in_layouts=[None] * len(inputs),
@@ -232,42 +224,6 @@ def mesh_executable(
         pgle_profiler=None,
     )
     return unloaded.load()
-
-
-@dataclass(frozen=True)
-class Effects:
-    """The effects of an executable as jax knows them, and the number of its host callbacks."""
-
-    ordered: list[Any]
-    unordered: list[Any]
-    callbacks: int
-
-
-def effects_of(calling: Calling) -> Effects:
-    """Return the effects of a record's host callbacks; jax waits for them in effects_barrier."""
-    if not calling.callbacks:
-        return Effects([], [], 0)
-    from jax._src import callback, debugging
-
-    ordered = {"io": callback._OrderedIOEffect, "debug": debugging.ordered_debug_effect}
-    unordered = {"io": callback._IOEffect, "debug": debugging.debug_effect}
-    unordered["print"] = unordered["debug"]
-    kinds = {each.kind for each in calling.callbacks if not each.ordered} & {*unordered}
-    return Effects(
-        [ordered[name] for name in calling.tokens],
-        list({id(unordered[kind]): unordered[kind] for kind in sorted(kinds)}.values()),
-        len(calling.callbacks),
-    )
-
-
-def print_formatted(printing: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> None:
-    """Print what jax.debug.print does. Compare `debugging._format_print_callback`."""
-    from jax._src import debugging
-
-    options, has_placeholders = printing["options"], printing["placeholders"]
-    debugging._format_print_callback(
-        printing["format"], options, has_placeholders, None, *args, **kwargs
-    )
 
 
 def parameter_shardings(xla_executable: Any, mesh: Any) -> list[Any]:

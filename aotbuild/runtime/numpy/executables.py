@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -35,14 +35,7 @@ class NumpyExecutableLoader:
         self._trees = trees
         self.register = private.register_custom_call
 
-    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
-        """Raise AotbuildError: what is called back takes jax arrays. `select` refuses it first."""
-        msg = f'{record}: it calls back into Python, which needs load(…, arrays="jax")'
-        raise AotbuildError(msg)
-
-    def deserialize(
-        self, data: bytes, devices: tuple[Any, ...], _: Sequence[Callable[..., Any]]
-    ) -> Any:
+    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
         """Return the XLA executable of PJRT bytes, loaded onto one device."""
         return private.deserialize(data, devices[0])
 
