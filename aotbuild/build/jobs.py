@@ -29,13 +29,12 @@ def _hardware(value: Hardware | dict[str, Any]) -> Hardware:
 
 
 class FedLeaf(BaseModel):
-    """The aval of a result's leaf that is passed back; `shape` is None where it stays the same."""
+    """What may be another in the aval of a leaf that is passed back than in the argument's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dtype: str
     weak_type: bool
-    shape: tuple[int, ...] | None = None
 
 
 # The leaves of arguments under `feedback:`, by name.

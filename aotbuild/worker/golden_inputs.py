@@ -131,10 +131,9 @@ def _leaves(role: str, found: dict[str, Any], jitted: Jitted) -> Iterator[tuple[
             for offset, ((path, leaf), aval) in enumerate(zip(wanted, avals, strict=True)):
                 place = f"{role}: {name}{jax.tree_util.keystr(path)}"
                 array = _array(place, to_aval(leaf), values[offset])
-                # What `feedback:` passes back has other avals than the first call's argument.
-                if array.shape == stored_shape(aval):
-                    dtype = seeded(0, Aval((0,), aval.dtype)).dtype
-                    yield index + offset, array.astype(dtype, copy=False)
+                # What `feedback:` passes back has other dtypes than the first call's argument.
+                dtype = seeded(0, Aval((0,), aval.dtype)).dtype
+                yield index + offset, array.astype(dtype, copy=False)
         index += len(wanted)
 
 

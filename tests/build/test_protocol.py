@@ -29,7 +29,7 @@ BLOB = Blob("safetensors", "0" * 64, 3)
 FED = {
     "x": (
         FedLeaf(dtype="float32", weak_type=True),
-        FedLeaf(dtype="int8", weak_type=False, shape=(2, 0)),
+        FedLeaf(dtype="int8", weak_type=False),
     )
 }
 REQUESTS: list[protocol.ToWorker] = [
