@@ -23,12 +23,13 @@ from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Store
 from aotbuild.store.keys import golden_key
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
-from aotbuild.worker.config import unchanged_config
-from aotbuild.worker.golden_inputs import as_argument, given_leaves
+from aotbuild.worker.imports import unchanged_config
 from aotbuild.worker.reference import (
     NotForHost,
     Reference,
+    as_argument,
     float_dtypes,
+    given_leaves,
     lower_reference,
     product_flops,
 )

@@ -26,7 +26,6 @@ from aotbuild.build.protocol import (
     to_line,
 )
 from aotbuild.worker.forks import end_with_parent, serve_in_forks
-from aotbuild.worker.own_modules import import_own_sources
 
 
 def main() -> None:
@@ -41,7 +40,6 @@ def main() -> None:
         sys.exit(f"aotbuild: the build speaks {err}")
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
-    import_own_sources()
 
     def serve(line: str) -> None:
         """Run the job of a line."""

@@ -23,11 +23,10 @@ from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Store
 from aotbuild.store.keys import padding_key
-from aotbuild.worker.config import unchanged_config
-from aotbuild.worker.golden_inputs import as_argument, given_leaves
+from aotbuild.worker.imports import unchanged_config
 from aotbuild.worker.leaves import result_tree, to_aval
 from aotbuild.worker.padding_axes import granularity, smaller_size
-from aotbuild.worker.reference import Reference, float_dtypes, lower_job
+from aotbuild.worker.reference import Reference, as_argument, float_dtypes, given_leaves, lower_job
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 

@@ -32,8 +32,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.jaxprs import Program
 from aotbuild.worker.leaves import array_digest
-from aotbuild.worker.lower import Lowered, lower
-from aotbuild.worker.portable import exported
+from aotbuild.worker.lower import Lowered, exported, lower
 from aotbuild.worker.shifted import shift
 from aotbuild.worker.trace import ReadsKeptTracer, Traced
 from aotbuild.worker.user_errors import place_text

@@ -21,14 +21,19 @@ from aotbuild.store.folder import Store
 from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
-from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.golden_outputs import GoldenMaker
+from aotbuild.worker.imports import (
+    Imports,
+    apply_config,
+    import_own_sources,
+    imported_files,
+    new_modules,
+    unchanged_config,
+)
 from aotbuild.worker.jaxprs import meshes
-from aotbuild.worker.lower import Lowered, lower
-from aotbuild.worker.own_modules import imported_files
+from aotbuild.worker.lower import Lowered, export_portable, lower, symbolic_dims
 from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
-from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity import SecondFork, check_purity
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import Traced, trace_job
@@ -40,6 +45,7 @@ _ANY = (Exception, SystemExit, KeyboardInterrupt)
 
 def prepare(hello: Hello) -> None:
     """Do what all jobs of a process would do first, so that its forks need not."""
+    import_own_sources()
     compiler(HOST).start()
     imported_files(hello.root)
 

@@ -22,8 +22,8 @@ from aotbuild.manifest import (
     TupleSpec,
 )
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.config import traced_with
 from aotbuild.worker.function import resolve
+from aotbuild.worker.imports import traced_with
 from aotbuild.worker.leaves import tree_of
 from aotbuild.worker.user_errors import is_set_mesh, shorten, user_traceback
 

@@ -19,8 +19,8 @@ from aotbuild.format.target import HOST, Target
 from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Store
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.golden_inputs import donated_inputs, executable_inputs
 from aotbuild.worker.lower import Lowered
+from aotbuild.worker.reference import donated_inputs, executable_inputs
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks
 from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program
 from aotbuild.worker.user_errors import shorten
