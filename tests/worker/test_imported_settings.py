@@ -44,8 +44,7 @@ NOTES = {
 }
 ORDERS = (
     ("plain", "wide", "precise", "quiet"),
-    ("precise", "plain", "wide", "quiet"),
-    ("quiet", "wide", "precise", "plain"),
+    ("quiet", "precise", "wide", "plain"),
 )
 
 

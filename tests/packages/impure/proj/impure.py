@@ -2,7 +2,6 @@
 
 import datetime as dt
 import functools
-import itertools
 import random
 import secrets
 import time
@@ -12,13 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from proj.installed import Average, Guide, Sequence, table
+from proj.installed import Average, table
 
 CALLS = 0
-TICKETS = itertools.count()
 SEEN = []
 CACHE = {}
-GENERATOR = np.random.default_rng(0)
 LAST = {"value": None}
 
 
@@ -35,10 +32,6 @@ def array(x):
     return jnp.where(x > 0, noise, x)  # @array
 
 
-def generator(x):
-    return x + GENERATOR.normal()  # @generator
-
-
 @jax.jit
 def _inner(x):
     return x - random.random()  # @in_jit
@@ -48,21 +41,10 @@ def in_jit(x):
     return _inner(x) * 2
 
 
-def in_scan(x):
-    def body(carry, y):
-        return carry + y * random.random(), y  # @in_scan
-
-    return jax.lax.scan(body, 0.0, x)
-
-
 def counter(x):
     global CALLS
     CALLS += 1
     return x * CALLS  # @counter
-
-
-def ticket(x):
-    return x + next(TICKETS)  # @ticket
 
 
 def grows(x):
@@ -79,33 +61,12 @@ def shrinks(x):
     return x * 2
 
 
-def returned(x):  # @returned
-    return x, random.getrandbits(30)
-
-
 def tree(x):  # @tree
     CALLED[0] += 1
     return {f"step{CALLED[0]}": x}
 
 
 CALLED = [0]
-
-
-def operation(x):
-    SWITCH.reverse()
-    return SWITCH[0](x)  # @operation
-
-
-SWITCH = [jnp.sin, jnp.cos]
-
-
-def order(x):
-    parts = [x * 2, x * 3]
-    FLIP.reverse()
-    return parts[FLIP[0]] - parts[FLIP[1]]  # @order
-
-
-FLIP = [0, 1]
 
 
 def axis(x):
@@ -130,25 +91,7 @@ def _make_counted():
 closure = _make_counted()
 
 
-def default(x, kept=[0]):  # noqa: B006 (the point of it)
-    kept[0] += 1
-    return x * kept[0]  # @default
-
-
 class Model:
-    made = 0
-
-    def __init__(self):
-        self.uses = 0
-
-    def uses_self(self, x):
-        self.uses += 1
-        return x * self.uses  # @uses_self
-
-    def uses_class(self, x):
-        Model.made += 1
-        return x * Model.made  # @uses_class
-
     @functools.cached_property
     def table(self):
         return jnp.arange(4.0)  # @cached_property
@@ -165,30 +108,6 @@ model = Model()
 
 def keeps_global(x):
     LAST["value"] = x * 2  # @keeps_global
-    return x
-
-
-def keeps_by_shape(x):
-    BY_SHAPE[x.shape, x.dtype] = x
-    return x
-
-
-def keeps_by_size(x):
-    BY_SHAPE[x.shape] = x * 3  # @keeps_by_size
-    return x
-
-
-def keeps_in_error(x):
-    ERRORS.append(ValueError(x))
-    return x
-
-
-BY_SHAPE, ERRORS = {}, []
-
-
-def keeps_argument(x):
-    global ARGUMENT
-    ARGUMENT = x
     return x
 
 
@@ -224,15 +143,6 @@ def _table():
 
 def cached(x):
     return x + _table()
-
-
-@functools.lru_cache(maxsize=4)
-def _scales(size):
-    return {"half": [jnp.ones(size) / 2]}  # @cached_call
-
-
-def cached_call(x):
-    return x * _scales(x.shape[0])["half"][0]
 
 
 def once(x):
@@ -277,14 +187,6 @@ def drawn_once(x):
     return x * _drawn()
 
 
-def argument_kept(x):
-    FIRST.append(x)
-    return FIRST[0] * 2
-
-
-FIRST = []
-
-
 # --- traced values in objects of a library
 
 
@@ -293,33 +195,6 @@ def averaged(x):
 
 
 average = Average()
-
-
-def sequence(x):
-    return x * numbers.next(x)
-
-
-numbers = Sequence(jnp.float32(1))
-
-
-class OwnGuide(Guide):
-    pass
-
-
-def own_guide(x):
-    return own.start(x)
-
-
-own = OwnGuide()
-
-
-def guide_in_list(x):
-    if not GUIDES:
-        GUIDES.append(Guide())
-    return GUIDES[0].start(x)
-
-
-GUIDES = []
 
 
 def library_table(x):

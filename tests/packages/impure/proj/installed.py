@@ -33,26 +33,3 @@ class Average:
     def update(self, x):
         self.value = x if self.value is None else (self.value + x) / 2
         return self.value
-
-
-class Sequence:
-    """Keeps a number that changes with each use: a state."""
-
-    def __init__(self, start):
-        self.value = start
-
-    def next(self, x):
-        self.value = self.value * 3 + x.size  # @sequence
-        return self.value
-
-
-class Counter:
-    """Counts its uses, in the object and by size."""
-
-    def __init__(self):
-        self.uses = 0
-        self.by_size = {}
-
-    def use(self, x):
-        self.uses += 1
-        self.by_size[x.size] = self.uses

@@ -15,7 +15,7 @@ import numpy as np
 import optax
 from flax import nnx
 
-from proj.installed import Counter, Guide
+from proj.installed import Guide
 
 log = logging.getLogger(__name__)
 COUNT = 0
@@ -98,12 +98,6 @@ def nested(x):
     return carry, gradient, jax.vmap(lambda y: (lambda z: z + y)(y))(x)
 
 
-def random_bits(x):
-    key = jax.random.key(0)
-    mlp = eqx.nn.MLP(4, 4, 8, 1, key=key)
-    return mlp(x) + jax.random.normal(key, x.shape)
-
-
 def skipped(x):
     return x + next(IDS)
 
@@ -119,40 +113,6 @@ def library(x):
     total += eqx.filter_jit(eqx.nn.LayerNorm(4))(x) + jax.linear_transpose(lambda y: y * 3, x)(x)[0]
     model = nnx.Sequential(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), nnx.BatchNorm(4, rngs=nnx.Rngs(0)))
     return total + model(x[None])[0], optax.adamw(1e-3).init(x)[0].mu
-
-
-class Hostile:
-    """Whatever looks at it closely finds out."""
-
-    def __getattribute__(self, name):
-        raise RuntimeError("looked at")
-
-    __eq__ = __repr__ = __hash__ = __len__ = __iter__ = __bool__ = __getattribute__
-
-
-hostile = Hostile()
-RING = [hostile]
-RING.append(RING)
-
-
-def beside(x):
-    return x + 1
-
-
-class Cache:
-    """Keeps what it made, and never reads it."""
-
-    def __init__(self):
-        self.values = {}
-
-
-cache = Cache()
-
-
-def keeps_many(x):
-    for i in range(15):
-        cache.values[i] = {"value": x * i}  # @keeps_many
-    return x
 
 
 def logs(x):
@@ -182,15 +142,3 @@ guide = Guide()
 
 def guided(x):
     return guide.start(x)
-
-
-def guided_again(x):
-    return guide.start(x + 1)
-
-
-def counted(x):
-    counter.use(x)
-    return x
-
-
-counter = Counter()
