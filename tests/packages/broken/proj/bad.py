@@ -137,11 +137,6 @@ def printing(x):
     return x
 
 
-def ordered(x):
-    jax.debug.print("x {} {}", x, object(), ordered=True)
-    return x
-
-
 def debugging(x):
     jax.debug.callback(lambda a: print(a, 1), x)  # @debugging
     return x
@@ -152,18 +147,6 @@ def in_scan(x):
         return pure(c), None
 
     return jax.lax.scan(step, x, None, length=2)[0]
-
-
-def in_cond(x):
-    return jax.lax.cond(x[0] > 0, pure, jnp.negative, x)
-
-
-def in_jit(x):
-    return jax.jit(pure)(x)
-
-
-def in_while(x):
-    return jax.lax.while_loop(lambda c: pure(c)[0] < 0, lambda c: c + 1, x)
 
 
 @jax.custom_vjp
