@@ -65,7 +65,6 @@ def hang():
     time.sleep(600)
 def unknown(): return {"y": 1.0}
 def misshapen(): return {"x": np.zeros((3, 2), np.float32)}
-def mistyped(): return {"x": np.zeros((2, 3), np.int32)}
 def wide(): return {"x": np.zeros((2, 3))}
 def no_array(): return {"x": "text"}
 def other_tree(): return {"x": [np.zeros((2, 3), np.float32)]}
@@ -142,9 +141,7 @@ COMPUTED = {
         "{inputs: proj.mod:everything}",
     ),
     "wide": ("dot", f"{X}, static: {{n: 5}}", "{inputs: proj.mod:wide}"),
-    "beyond_cache": ("large", "args: [x: 'f32[6000,6000]']", "{}"),
-    "layers": ("layers", "args: [x: 'f32[1500,1500]'], static: {n: 30}", "{}"),
-    "product": ("product", "args: [a: 'i8[2048,4096]', b: 'i8[4096,2048]']", "{}"),
+    "product": ("product", "args: [a: 'i8[80,64]', b: 'i8[64,80]']", "{}"),
     "log": ("log", X, "{}"),
 }
 # The same, and why it has no golden outputs.
@@ -220,14 +217,12 @@ def test_64_bit_arrays_are_taken_as_jit_takes_them(package: Package) -> None:
     assert tensors(package, golden_of(package, "wide").outputs)["0"].tolist() == [0.0] * 6
 
 
-def test_size_is_no_limit_and_all_integers_count(package: Package) -> None:
+def test_all_integers_count(package: Package) -> None:
     """A digest says more than samples, where no rounding decides the integers."""
-    assert set(tensors(package, golden_of(package, "layers").outputs)) == {"0"}
-    assert set(tensors(package, golden_of(package, "beyond_cache").outputs)) == {"0"}
     record = record_of(package, "product")
     a, b = (seeded(leaf, aval) for leaf, aval in enumerate(record.signature.leaves))
     found = tensors(package, golden_of(package, "product").outputs)
-    # Exact in f32: at most 49 times 4,096.
+    # Exact in f32: at most 49 times 64.
     whole = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32)
     assert found["0"].tolist() == whole.reshape(-1)[sample_indices(whole.size)].tolist()
     assert found["0.sha256"].tobytes().hex() == sha256_hex(whole.tobytes())
@@ -258,13 +253,11 @@ def test_results_without_a_finite_number_are_noted(package: Package) -> None:
 WRONG = {
     "unknown": "gave 'y', which is no argument in args or kwargs",
     "misshapen": "misshapen: x\n      expected f32[2,3]\n      found    float32[3, 2]",
-    "mistyped": "mistyped: x\n      expected f32[2,3]\n      found    int32[2, 3]",
     "no_array": "no_array: x\n      expected f32[2,3]\n      found    builtins.str",
     "other_tree": "other_tree: x is another tree",
     "no_dict": "returned a builtins.list; expected a dict of arguments by name",
     "raising": "RuntimeError: no data here",
     "needs": "missing 1 required positional argument: 'path'",
-    "lost": "proj.mod has no 'lost'",
     "set_config": "config: {jax_enable_x64: true}",
     "enormous": "gave 68,157,440 bytes",
 }

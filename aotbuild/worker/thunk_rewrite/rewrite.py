@@ -81,20 +81,13 @@ def _in_the_same_thread(data: bytes, shrunk: bytes) -> bytes:
     few = _is_few(data)
     if _is_few(shrunk) == few:
         return shrunk
-    candidates, most = fusions(data), 1
-    while 2 * most < min(2 * len(candidates), _MOST_KEPT):
-        most *= 2
-    # The most first: each body adds operations, so if these are not enough, fewer are not either.
-    longest = shrink_program(data, jaxlib_version, candidates[:most])
-    if longest is not None and _is_few(longest) != few:
-        return data
-    kept = 1
-    while kept < most:
+    candidates, kept = fusions(data), 1
+    while kept <= min(2 * len(candidates), _MOST_KEPT):
         longer = shrink_program(data, jaxlib_version, candidates[:kept])
         if longer is not None and _is_few(longer) == few:
             return longer
         kept *= 2
-    return data if longest is None else longest
+    return data
 
 
 def _is_few(data: bytes) -> bool:
