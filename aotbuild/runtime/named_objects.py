@@ -1,6 +1,6 @@
 """What a package names as `module:attr`: objects to import, and trees to compare with.
 
-The first are sources, types of results and callbacks. The static data of arguments is compared
+The first are sources, types of results. The static data of arguments is compared
 with that of the trees (`like:`, `format.references`). Nothing is traced.
 """
 
