@@ -258,7 +258,7 @@ assert "jax" not in sys.modules
 # --- refused ------------------------------------------------------------------------------------
 
 REFUSED = {
-    "other_mode": ("changes attributes (use_running_average) of model.norm, a flax.nnx.nn",),
+    "other_mode": ("changes attributes (deterministic) of model.drop, a flax.nnx.nn",),
     "new_attribute": (
         "changes attributes (seen) of model, a proj.flax_models.Net",
         "writes back the values of Variables and nothing else",
