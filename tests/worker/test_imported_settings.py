@@ -112,9 +112,3 @@ def test_what_tracing_imports_is_refused_and_does_not_reach_others(tmp_path: Pat
         assert record is not None
         assert record.requires.x64 == (name == "late")
         assert {note for note in done[name].notes if "importing" in note} == NOTES[name]
-
-
-def test_the_manifest_may_say_the_same(tmp_path: Path) -> None:
-    done = build(tmp_path, ("wide",), ", config: {jax_enable_x64: true}")["wide"]
-    assert done.failure is None
-    assert not [note for note in done.notes if "importing" in note]

@@ -19,7 +19,7 @@ from support.projects import build, write_project
 
 import aotbuild
 from aotbuild.build.pack import Package
-from aotbuild.errors import InvalidArgument, SignatureMismatch
+from aotbuild.errors import SignatureMismatch
 from aotbuild.format.index import Index
 
 pytestmark = pytest.mark.process
@@ -191,12 +191,6 @@ class TestCost:
         assert library.stats()["padded"] == 3
         assert library.stats()["misses"] == 1
 
-    def test_exact_calls_are_not_padded(self, library: Any) -> None:
-        library.outer(np.ones((4, 4), "float32"), np.ones(5, "float32"))
-        assert library.stats()["padded"] == 0
-        explained = library.explain("outer", np.ones((4, 4), "float32"), np.ones(5, "float32"))
-        assert explained.padded == ""
-
 
 class TestErrors:
     def test_explained(self, library: Any) -> None:
@@ -204,26 +198,6 @@ class TestErrors:
         assert found.padded == "a 3 → 4"
         assert str(found).startswith("outer: runs outer(a=4, b=2, c=3) cpu:")
         assert str(found).partition("\n")[0].endswith(", padded a 3 → 4")
-
-    def test_too_large(self, library: Any) -> None:
-        with pytest.raises(SignatureMismatch, match=r"pad: a is 5; the largest bucket is 4"):
-            library.outer(np.ones((5, 2), "float32"), np.ones(3, "float32"))
-
-    def test_arguments_disagree(self, library: Any) -> None:
-        state = [np.zeros((3, 4), "float32"), np.zeros((2, 3), "int32")]
-        with pytest.raises(SignatureMismatch, match=r"pad: batch is 3 in state\[0\] and 1 in x"):
-            library.step(state, np.ones((1, 4), "float32"))
-
-    def test_another_dtype(self, library: Any) -> None:
-        with pytest.raises(SignatureMismatch, match=r"or f32\[4,2\], found i32\[3,4\]"):
-            library.outer(np.ones((3, 4), "int32"), np.ones(5, "float32"))
-
-    def test_deleted(self, library: Any) -> None:
-        x = jnp.ones((3, 4))
-        library.outer(x, np.ones(5, "float32"))
-        x.delete()
-        with pytest.raises(InvalidArgument, match="a deleted array"):
-            library.outer(x, np.ones(5, "float32"))
 
     def test_inside_jit(self, package: Package) -> None:
         code = (

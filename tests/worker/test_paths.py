@@ -124,16 +124,3 @@ def test_path_that_the_function_keeps_is_refused(tmp_path: Path, place: str, fou
     assert found.format(root=tmp_path) in str(caught.value)
     assert "a path of this machine" in str(caught.value)
     assert {path.name for path in (tmp_path / "proj").iterdir()} == {"__init__.py", "mod.py"}
-
-
-def test_names_do_not_reach_an_executable_for_one_cpu(tmp_path: Path) -> None:
-    source = (
-        "import jax, jax.numpy as jnp\n"
-        "def scoped(x):\n    with jax.named_scope(__file__): return jnp.sin(x)\n"
-    )
-    manifest = (
-        "version: 1\npackage: proj\nfunctions:\n"
-        "  f: {call: 'proj.mod:scoped', args: [x: 'f32[3]']}\n"
-    )
-    package = build(write_project(tmp_path, manifest, mod=source))
-    assert all(os.fsencode(tmp_path) not in file.read_bytes() for file in package.files())

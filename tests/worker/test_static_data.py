@@ -297,8 +297,6 @@ def test_another_fingerprint_is_refused_at_its_place(called: Any, call: str, pla
             "{state.txx: ignore}",
             "static_data: state.txx: no such static data (did you mean 'state.tx'?)",
         ),
-        ("{state.txx: ignore}", "proj.model:step have: state.apply_fn, state.tx"),
-        ("{x: ignore}", "static_data: x: no such static data"),
     ],
 )
 def test_a_place_that_leads_nowhere(option: str, words: str, tmp_path: Path) -> None:

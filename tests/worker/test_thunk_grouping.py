@@ -208,11 +208,6 @@ class TestGroups:
         sizes = [len(group) for group in groups(grouped(program(uses), {b"name"}))]
         assert sizes == [41, 16, 16, 16, 16, 45]
 
-    def test_short_programs_are_left_alone(self) -> None:
-        assert grouped(program(chain(63))) == program(chain(63))
-        assert len(groups(grouped(program(chain(64))))) == 4
-        assert grouped(b"") == b""
-
     def test_bodies_of_loops_have_groups(self) -> None:
         condition, body = program(chain(2)), program(chain(100, 65_537))
         changed = grouped(body)

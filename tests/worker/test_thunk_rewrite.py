@@ -128,16 +128,6 @@ def test_bytes_of_an_unknown_form_stay() -> None:
     assert canonical(b"", JAXLIB) == b""
 
 
-def test_what_is_donated_is_still_reused() -> None:
-    data, args = compiled("layers", donate_argnums=0)
-    smaller = shrink_program(data, JAXLIB)
-    assert smaller is not None
-    executable = jax_private.load_executable(smaller, jax.devices("cpu")[0])
-    arrays = [jax.device_put(arg) for arg in args]
-    jax_private.run_executable(executable, arrays)
-    assert [array.is_deleted() for array in arrays] == [True, False]
-
-
 @pytest.mark.parametrize("size", [8, 400])
 def test_it_is_started_in_a_thread_of_its_own_as_before(size: int) -> None:
     """XLA decides that by the operations that it counts in the program: 1,000 are many."""
@@ -166,13 +156,6 @@ def test_the_program_is_what_went() -> None:
     text = loaded.hlo_modules()[0].to_string()
     assert "fusion(" not in text
     assert 'custom_call_target="aotbuild$compiled"' in text
-
-
-def test_what_a_library_compiles_at_run_time_keeps_its_program() -> None:
-    data, _ = compiled("layers")
-    smaller = shrink_program(data, JAXLIB)
-    assert smaller is not None
-    assert data.count(b"__ynn_fusion") == smaller.count(b"__ynn_fusion") > 0
 
 
 @pytest.mark.parametrize("jaxlib_version", ["0.10.1", "0.13", "99", "unknown"])
