@@ -34,7 +34,7 @@ HOST = Host("cpu", 1, ("cpu",), 1, "x86_64", frozenset(), "0.10.2", x64=False)
 class Memory:
     """A source whose every file is one index."""
 
-    place = "memory"
+    path = "memory"
 
     def __init__(self, data: bytes) -> None:
         self._data = data
