@@ -23,11 +23,11 @@ _DOING = {
 _MEANT = "is meant for, by verify: {inputs: module:function}"
 # After an exception, and after the worker exited.
 RAISED_ADVICE = f"Give arguments that it {_MEANT}."
-_ELSEWHERE = "`aotbuild verify --against-jit` compares it where it runs"
+_ELSEWHERE = "compare it with jax.jit where it runs"
 EXITED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}; {_ELSEWHERE}."
 TOO_MUCH_ADVICE = (
     "verify: {golden: always} computes them all the same. A smaller signature of the function has "
-    f"its own, and {_ELSEWHERE}."
+    f"its own; or {_ELSEWHERE}."
 )
 NOT_FINITE = (
     "every golden output is NaN or infinite, which proves little; give arguments that the function "

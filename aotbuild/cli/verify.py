@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import (
-    UsageError,
     argument,
     command,
     flag,
@@ -17,10 +16,9 @@ from aotbuild.cli.output import Output
 from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
-    from aotbuild.verify.outcome import Comparison, Outcome, Report
+    from aotbuild.verify.outcome import Outcome, Report
 
 _HEADERS = ("check", "subject", "result")
-_JIT_HEADERS = ("warm call of", "aotbuild", "jax.jit", "ratio", "largest error", "tuned")
 
 
 @command(
@@ -34,30 +32,23 @@ _JIT_HEADERS = ("warm call of", "aotbuild", "jax.jit", "ratio", "largest error",
         help="The time that loading and calling one executable may take; default: 300.",
     ),
     flag("--no-run", help="Check bytes only; load and call no native code."),
-    flag("--against-jit", help="Compare numbers and times with the source under jax.jit, too."),
 )
 def verify(
     output: Output,
     place: str,
     timeout: float,
     no_run: bool,
-    against_jit: bool,
 ) -> int | None:
     """Check every byte of PLACE, then load and call each executable that fits this host.
 
     PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Executables
     are loaded and called in child processes, up to 16 in one, and their results compared with the
-    golden outputs of the build. That is running foreign code: --no-run leaves both out. With
-    --against-jit the source is imported, compiled by jax.jit and called beside the executable; the
-    exit code tells of its numbers, never of its times.
+    golden outputs of the build. That is running foreign code: --no-run leaves both out.
     """
     from aotbuild.verify.api import Options, verify
 
-    if no_run and against_jit:
-        msg = "--no-run and --against-jit exclude each other: numbers need a call"
-        raise UsageError(msg)
     output.document["place"] = place
-    report = verify(place, Options(not no_run, against_jit, timeout))
+    report = verify(place, Options(not no_run, timeout))
     output.document.update(_document(report))
     _print(output, report)
     return None if report.passed else FAILED
@@ -73,7 +64,6 @@ def _document(report: Report) -> dict[str, Any]:
         "counts": {status.value: report.count(status) for status in Status},
         "not_loaded": report.not_loaded,
         "checks": [outcome.to_json() for outcome in report.outcomes],
-        "against_jit": [each.to_json() for each in report.comparisons],
     }
 
 
@@ -83,9 +73,6 @@ def _print(output: Output, report: Report) -> None:
     outcomes = report.outcomes
     output.table(_HEADERS, [(o.check, printable(o.subject), o.status.value) for o in outcomes])
     _print_reasons(output, [o for o in outcomes if o.status is not Status.PASS or o.reasons])
-    if report.comparisons:
-        output.text()
-        output.table(_JIT_HEADERS, list(map(_jit_row, report.comparisons)))
     counts = [(report.count(status), status.value) for status in Status]
     output.text()
     output.text(", ".join(f"{number} {name}" for number, name in counts if number))
@@ -98,15 +85,6 @@ def _print(output: Output, report: Report) -> None:
         output.text("nothing failed; what was not checked is not proven")
     if not report.passed:
         output.text("do not install it: get it again from where it comes from, or build it again")
-
-
-def _jit_row(found: Comparison) -> tuple[str, ...]:
-    times = (f"{seconds * 1e3:,.3f} ms" for seconds in (found.aot, found.jit))
-    error = "none" if found.error == 0 else "infinite"
-    if found.error:
-        error = f"{found.error:.2g} of its tolerance"
-    tuned = printable(found.tuned or "")
-    return printable(str(found.record)), *times, f"{found.ratio:.2f}", error, tuned
 
 
 def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:

@@ -104,13 +104,12 @@ class Checks:
 
     Each check returns a reason or None. `required` run in order, after the checks of devices and
     processes and before those of jaxlib; a record with a reason is refused. `better` say why
-    another executable could be faster. `of_machine` are those of `required` that look at no device.
+    another executable could be faster.
     `device_hint` is a remedy for too few devices, with `{needed}` in it.
     """
 
     required: tuple[Check, ...] = (check_kind, check_plugin)
     better: tuple[Check, ...] = ()
-    of_machine: tuple[Check, ...] = ()
     device_hint = ""
 
     def check_target(self, target: Target) -> None:

@@ -11,24 +11,22 @@ from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.runtime.api import locate
 from aotbuild.verify import requirements
-from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.children import Children
 from aotbuild.verify.contents import (
     CHECKS,
     Contents,
     check_contents,
+    check_wheel_file,
     files_of_folder,
     files_of_wheel,
+    required,
 )
 from aotbuild.verify.jobs import Job
-from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
 from aotbuild.verify.outcome import (
     GOLDEN,
     LOAD,
-    Comparison,
     Outcome,
     Report,
-    Status,
     concluded,
     not_checked,
 )
@@ -42,14 +40,15 @@ FAILED = "its files failed; nothing of it is loaded"
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a verification: whether to load executables, and the timeout.
+    """Options of a verification.
 
-    `timeout` is in seconds, for loading and calling one executable, and with `against_jit` for
-    compiling its source, too.
+    Attributes:
+        load: Whether to load and call executables.
+        timeout: Seconds for loading and calling one executable.
+        workers: The number of child processes at a time; None for one per CPU.
     """
 
     load: bool = True
-    against_jit: bool = False
     timeout: float = DEFAULT_TIMEOUT
     workers: int | None = None
 
@@ -84,15 +83,9 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     for outcome in (*examined.outcomes, *about):
         done(outcome)
     loads = _load(examined, options, done)
-    compared: list[Outcome] = []
-    comparisons: list[Comparison] = []
-    if options.against_jit:
-        pairs = zip(contents.records, loads[::2], strict=True)
-        loaded = [record for record, load in pairs if load.status is Status.PASS]
-        compared, comparisons = compare_with_jit(path, loaded, options.timeout, done)
     kind = "wheel" if path.endswith(".whl") else "folder"
-    outcomes = (*examined.outcomes, *about, *loads, *compared)
-    return Report(place, kind, contents.package, outcomes, tuple(comparisons))
+    outcomes = (*examined.outcomes, *about, *loads)
+    return Report(place, kind, contents.package, outcomes)
 
 
 def examine(place: str | Path) -> Examined:
@@ -110,8 +103,6 @@ def examine(place: str | Path) -> Examined:
 
 
 def _examine_wheel(wheel: Path) -> Examined:
-    from aotbuild.verify.wheel_file import check_wheel_file, required  # needs the extra `build`
-
     if not wheel.is_file():
         raise PackageNotFound(str(wheel), [str(wheel)])
     archive = check_wheel_file(wheel)
@@ -163,14 +154,5 @@ def _load(
         reason = FAILED if examined.failed else NOT_RUN
         names = (LOAD, GOLDEN)
         return [not_checked(name, str(record), reason) for record in records for name in names]
-    children = Children(options.timeout, options.workers)
     jobs = [Job(path, record) for record in records]
-    here = known_host(children.platforms() if any(j.needs_accelerator for j in jobs) else None)
-    found = {
-        at: not_loaded(r, why) for at, r in enumerate(records) if (why := reasons_against(r, here))
-    }
-    for outcome in (outcome for pair in found.values() for outcome in pair):
-        done(outcome)
-    loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))
-    pairs = [found.get(at) or (next(loaded), next(loaded)) for at in range(len(records))]
-    return [outcome for pair in pairs for outcome in pair]
+    return Children(options.timeout, options.workers).run(jobs, done)

@@ -5,11 +5,10 @@ It takes jobs (a JSON list in `sys.argv[2]`) and writes JSON lines to its origin
     {"job": number}                                     before each job
     {"stage": "load"}, {"stage": "golden"}              before native code runs
     {"check": "load", "status": …, "reasons": […]}      likewise "golden", which ends the job
-    {"platforms": […]}                                  the platforms with devices; the only line
-                                                        if the jobs are null
 
-The process may die at any moment; the last line tells the parent how far it got. `load_with_jax`
-loads. Where jax is not installed, `load_with_numpy` does what can be done without it.
+The process may die at any moment; the last line tells the parent how far it got. What does not fit
+this host is refused as a call refuses it, before native code runs. `load_with_jax` loads. Where jax
+is not installed, `load_with_numpy` does what can be done without it.
 """
 
 from __future__ import annotations
@@ -38,19 +37,6 @@ Send = Callable[[dict[str, Any]], None]
 
 def main() -> None:
     """Do the jobs and exit without running destructors."""
-    jobs, send = begin()
-    _limit_resources()
-    if jobs is None:
-        send({"platforms": backend().platforms()})
-        os._exit(0)
-    for number, job in enumerate(jobs):
-        send({"job": number})
-        _examine(job, send)
-    os._exit(0)
-
-
-def begin() -> tuple[Any, Send]:
-    """Return what this process is asked, and what sends its answers; it ends with its parent."""
     # Native code may print to stdout; only this copy of it carries results.
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -60,17 +46,21 @@ def begin() -> tuple[Any, Send]:
         results.flush()
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    return json.loads(sys.argv[2]), send
+    _limit_resources()
+    for number, job in enumerate(json.loads(sys.argv[2])):
+        send({"job": number})
+        _examine(job, send)
+    os._exit(0)
 
 
 def _end_with_parent() -> None:
-    """Wait until the parent's end of stdin is closed; then kill this process and its children."""
+    """Wait until the parent has closed stdin; then kill this process and its children."""
     while os.read(0, 1):
         pass
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
-def backend() -> Any:
+def _backend() -> Any:
     """Return the module that loads executables here. Importing it imports jax, or jaxlib."""
     if find_spec("jax") is None:
         from aotbuild.verify import load_with_numpy
@@ -85,7 +75,7 @@ def _examine(job: dict[str, Any], send: Send) -> None:
     """Send the results of both checks of a record."""
     try:
         source = locate(Path(job["place"]))
-        record = find(source, job)
+        record = _find(source, job)
     except Exception as err:  # noqa: BLE001 - whatever it is, it is the result
         _send_result(send, "load", _raised(err))
         _send_result(send, "golden", (Status.NOT_CHECKED, [NOT_LOADED]))
@@ -120,21 +110,21 @@ def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Resul
 
 
 def _load(source: Source, record: Record, send: Send) -> Loaded:
-    backend_here = backend()
-    host = backend_here.host_for(record)
+    backend = _backend()
+    host = backend.host_for(record)
     if record.target.is_portable:
         send({"stage": "load"})
-        portable: Loaded = backend_here.load_portable(source, record, host)
+        portable: Loaded = backend.load_portable(source, record, host)
         return portable
     verdict = judge(record, host)
     if not verdict.fits:
         return Loaded(Status.NOT_CHECKED, verdict.reasons)
     send({"stage": "load"})
-    native: Loaded = backend_here.load_native(source, verdict)
+    native: Loaded = backend.load_native(source, verdict)
     return native
 
 
-def find(source: Source, job: dict[str, Any]) -> Record:
+def _find(source: Source, job: dict[str, Any]) -> Record:
     """Return the record of a job; AotbuildError if the package has changed."""
     for record in open_index(source).records(job["function"]):
         if record_digest(record) == job["record"]:

@@ -11,10 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from aotbuild.verify.jobs import (
     ChildExit,
@@ -23,13 +23,12 @@ from aotbuild.verify.jobs import (
     outcomes_after_exit,
     outcomes_of,
     read_messages,
-    read_platforms,
 )
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, not_checked
 
-_CHILD = "aotbuild.verify.child"
 _BOOTSTRAP = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from aotbuild.verify.child import main; main()"
 )
 _LOG_TAIL = 600
 _RESULTS_READ = 4 << 20
@@ -38,87 +37,21 @@ _TICK = 0.05
 _INTERRUPTED = "verify was interrupted"
 
 
-class Child:
-    """A Python process that runs `main` of a module, in a session of its own.
-
-    Its stdin is a pipe that this process holds open; `child._end_with_parent` waits for its end.
-    Results and log are files, not pipes: a grandchild that keeps a pipe open would make the parent
-    wait.
-    """
-
-    def __init__(
-        self,
-        module: str,
-        argument: Any,
-        environment: Mapping[str, str],
-        results: IO[bytes],
-        log: IO[bytes],
-    ) -> None:
-        path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
-        code = _BOOTSTRAP.replace("{module}", module)
-        reading, self._writing = os.pipe()
-        try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code, path, json.dumps(argument)],
-                stdin=reading,
-                stdout=results,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(self._writing)
-            raise
-        finally:
-            os.close(reading)
-
-    def wait(self, seconds: float) -> int | None:
-        """Return the exit code, or None if the process runs on after so many seconds."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def kill(self) -> None:
-        """Kill the process, if it still runs, and all that it started; call this once."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
-            os.killpg(self.process.pid, signal.SIGKILL)
-        os.close(self._writing)
-        self.process.wait()
-
-
-def ask(module: str, argument: Any, environment: Mapping[str, str], timeout: float) -> Any:
-    """Return the JSON that a fresh process printed, which ran `main` of a module.
-
-    A text says why there is none: the process took longer than `timeout` seconds, or it ended.
-    """
-    with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-        child = Child(module, argument, environment, results, log)
-        try:
-            code = child.wait(timeout)
-        finally:
-            child.kill()
-        if code is None:
-            return f"the process took longer than {timeout:g} s"
-        if code:
-            return f"the process ended with {code}: {_tail(log).rpartition(chr(10))[2]}"
-        try:
-            return json.loads(os.pread(results.fileno(), _RESULTS_READ, 0))
-        except ValueError:  # the user's code may exit, or write to every open file
-            return "the process ended without an answer"
-
-
 class Children:
     """Runs jobs in parallel child processes, with `timeout` seconds for each job.
 
     A child does jobs in turn until one fails. If its first job fails, that job has failed. A later
     job that fails is repeated in a new process, because an earlier job may be the cause.
+
+    Each child is a session of its own, so that it is killed with all that it started. Its stdin is
+    a pipe that this process holds open; `child._end_with_parent` waits for its end. Results and log
+    are files, not pipes: a grandchild that keeps a pipe open would make the parent wait.
     """
 
     def __init__(self, timeout: float, workers: int | None = None) -> None:
         self._timeout = timeout
         self._workers = workers or os.cpu_count() or 1
-        self._running: set[Child] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._accelerator = threading.Lock()
         self._stopped = False
@@ -142,39 +75,34 @@ class Children:
             pool.shutdown(cancel_futures=True)
         return [outcome for index in range(len(jobs)) for outcome in found[index]]
 
-    def platforms(self) -> tuple[str, ...] | None:
-        """Return the platforms for which a child finds devices; None if it cannot tell."""
-        with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-            child = Child(_CHILD, None, os.environ, results, log)
-            try:
-                ended = child.wait(self._timeout) is not None
-            finally:
-                child.kill()
-            found = os.pread(results.fileno(), _RESULTS_READ, 0) if ended else b""
-            return read_platforms(found)
-
     def _run(self, jobs: Sequence[Job]) -> Iterator[tuple[Outcome, ...]]:
         """Yield the outcomes of the first jobs, at least one, from one child."""
         guard = self._accelerator if jobs[0].needs_accelerator else contextlib.nullcontext()
         with guard, tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-            child = self._start(jobs, results, log)
-            if child is None:
+            process = self._start(jobs, results, log)
+            if process is None:
                 for job in jobs:
                     names = (LOAD, GOLDEN)
                     yield tuple(not_checked(n, str(job.record), _INTERRUPTED) for n in names)
                 return
             try:
-                yield from self._watch(child, jobs, results, log)
+                yield from self._watch(process, jobs, results, log)
             finally:
-                self._kill(child)
+                self._kill(process)
 
     def _watch(
-        self, child: Child, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]
+        self,
+        process: subprocess.Popen[bytes],
+        jobs: Sequence[Job],
+        results: IO[bytes],
+        log: IO[bytes],
     ) -> Iterator[tuple[Outcome, ...]]:
         """Yield outcomes as they come, until one fails or the child ends."""
         finished, deadline = 0, time.monotonic() + self._timeout
         while True:
-            code = child.wait(_TICK)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_TICK)
+            code = process.returncode
             # Not results.read: parent and child share the position, and the child writes at it.
             said = read_messages(os.pread(results.fileno(), _RESULTS_READ, 0))
             while finished < min(len(jobs), len(said)):
@@ -192,33 +120,46 @@ class Children:
             if code is not None or time.monotonic() > deadline:
                 break
         if finished == 0:
-            self._kill(child)
+            self._kill(process)
             exited = ChildExit(code, self._timeout, _tail(log))
             yield outcomes_after_exit(jobs[0].record, said[0] if said else [], exited)
 
-    def _start(self, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]) -> Child | None:
+    def _start(
+        self, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]
+    ) -> subprocess.Popen[bytes] | None:
         """Start a child for these jobs; None once `run` has ended."""
+        path = [str(Path(entry).absolute()) for entry in sys.path if entry]
+        arguments = [path, [job.to_json() for job in jobs]]
         with self._lock:
             if self._stopped:
                 return None
-            argument = [job.to_json() for job in jobs]
-            child = Child(_CHILD, argument, jobs[0].environment(os.environ), results, log)
-            self._running.add(child)
-        return child
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BOOTSTRAP, *map(json.dumps, arguments)],
+                stdin=subprocess.PIPE,
+                stdout=results,
+                stderr=log,
+                env=jobs[0].environment(os.environ),
+                start_new_session=True,
+            )
+            self._running.add(process)
+        return process
 
-    def _kill(self, child: Child) -> None:
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill a child, if it still runs, and all that it started."""
         with self._lock:
-            is_mine = child in self._running
-            self._running.discard(child)
+            is_mine = process in self._running
+            self._running.discard(process)
         if is_mine:
-            child.kill()
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
     def _stop(self) -> None:
         with self._lock:
             self._stopped = True
             running = list(self._running)
-        for child in running:
-            self._kill(child)
+        for process in running:
+            self._kill(process)
 
 
 def _tail(file: IO[bytes]) -> str:

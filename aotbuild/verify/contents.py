@@ -1,14 +1,17 @@
-"""The files of an `_aot` folder: index and blobs are intact, complete and all."""
+"""The files of a place: index and blobs of its `_aot` folder, and a wheel as installers see it."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from email.parser import HeaderParser
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.dist_info import UNREADABLE
 from aotbuild.format.files import open_zip
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import companions_of
@@ -18,7 +21,10 @@ from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
 T = TypeVar("T")
 
+WHEEL = "wheel"
 CHECKS = ("index", "blobs", "files")
+# Problems that are shown; a damaged wheel may have one for each of its files.
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -114,3 +120,52 @@ def _blob_problems(read: Callable[[Blob], object], blobs: dict[str, Blob]) -> It
 def _strays(names: Iterable[str], blobs: dict[str, Blob]) -> Iterator[str]:
     known = {INDEX_NAME, *blobs}
     yield from (f"{name!r} belongs to no record" for name in names if name not in known)
+
+
+# --- the wheel as a file --------------------------------------------------------------------------
+
+
+def check_wheel_file(wheel: Path) -> Outcome:
+    """Read every file of a wheel and compare it with RECORD; OSError if the wheel can't be read."""
+    try:
+        with open_zip(wheel) as archive:
+            problems = list(_wheel_problems(archive, wheel))
+    except zipfile.BadZipFile as err:
+        problems = [f"not a zip file that can be read: {err}"]
+    if len(problems) > _SHOWN:
+        problems = [*problems[:_SHOWN], f"and {len(problems) - _SHOWN} more"]
+    return concluded(WHEEL, wheel.name, problems)
+
+
+def required(wheel: Path) -> list[str]:
+    """Return the lines of Requires-Dist of a wheel that passed `check_wheel_file`."""
+    from installer.sources import WheelFile  # of the extra `build`
+
+    with open_zip(wheel) as archive:
+        text = WheelFile(archive).read_dist_info("METADATA")
+    return HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+
+
+def _wheel_problems(archive: zipfile.ZipFile, wheel: Path) -> Iterator[str]:
+    from installer.sources import WheelFile  # of the extra `build`, as packaging is
+    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        name, version, *_ = parse_wheel_filename(wheel.name)
+        source = WheelFile(archive)
+        source.validate_record()
+        stated = HeaderParser().parsestr(source.read_dist_info("METADATA"))
+        found = canonicalize_name(str(stated["Name"])), Version(str(stated["Version"]))
+    except WheelFile.validation_error as err:
+        yield from (issue.removeprefix(f"In {archive.filename}, ") for issue in err.issues)
+    except (InvalidWheelFilename, InvalidVersion) as err:
+        yield str(err)
+    except UNREADABLE as err:
+        yield f"it cannot be read: {err}"
+    except NotImplementedError as err:  # a compression method that zipfile lacks
+        yield f"it cannot be unpacked: {err}"
+    else:
+        if found != (name, version):
+            had = f"{stated['Name']} {stated['Version']}"
+            yield f"METADATA is not of {wheel.name}: expected {name} {version}, found {had}"

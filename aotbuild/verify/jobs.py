@@ -53,17 +53,6 @@ def read_messages(data: bytes) -> list[list[Message]]:
     return jobs
 
 
-def read_platforms(data: bytes) -> tuple[str, ...] | None:
-    """Return the platforms that a child reported, or None."""
-    for line in data.splitlines():
-        with contextlib.suppress(ValueError, RecursionError):
-            message = json.loads(line)
-            found = message.get("platforms") if isinstance(message, dict) else None
-            if isinstance(found, list) and found and all(isinstance(n, str) for n in found):
-                return tuple(found)
-    return None
-
-
 def outcomes_of(record: Record, messages: Sequence[Message]) -> tuple[Outcome, ...] | None:
     """Return the outcomes of both checks of a job, or None if it has not ended."""
     found = {m["check"]: _outcome(record, m) for m in messages if "check" in m}
@@ -148,7 +137,9 @@ class Job:
     def process(self) -> tuple[bool, int, bool]:
         """What jobs have in common that one process can do."""
         requires = self.record.requires
-        return requires.x64, requires.devices, self.needs_accelerator
+        # Only of a CPU can a variable set the number of devices.
+        devices = 0 if self.needs_accelerator else requires.devices
+        return requires.x64, devices, self.needs_accelerator
 
     @property
     def needs_accelerator(self) -> bool:

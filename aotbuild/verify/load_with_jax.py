@@ -10,7 +10,7 @@ import numpy as np
 from jax import export
 
 from aotbuild.format.record import Record
-from aotbuild.platforms.base import Host, known_names
+from aotbuild.platforms.base import Host
 from aotbuild.runtime.checked_blobs import Source, read_blob
 from aotbuild.runtime.compatibility import Verdict, portable_reasons
 from aotbuild.runtime.concurrency import Stats
@@ -20,13 +20,6 @@ from aotbuild.runtime.jax.backend import JaxExecutableLoader, probe
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.package import Loader
 from aotbuild.verify.outcome import Callee, Loaded, Status
-
-
-def platforms() -> list[str]:
-    """Return the platforms with devices on this host, the default one first."""
-    default = probe()
-    others = [probe(name) for name in known_names() if name != default.platform]
-    return [host.platform for host in (default, *others) if host.device_count]
 
 
 def host_for(record: Record) -> Host:

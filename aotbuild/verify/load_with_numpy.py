@@ -19,7 +19,6 @@ from aotbuild.runtime.numpy.backend import (
     default_devices,
     default_platform,
     devices_on,
-    platform_names,
     probe,
     x64,
 )
@@ -31,16 +30,11 @@ from aotbuild.verify.outcome import Callee, Loaded, Status
 _NO_PORTABLE = "jax is not installed here, which reads and compiles portable forms"
 
 
-def platforms() -> list[str]:
-    """Return the platforms with devices on this host, the default one first."""
-    return list(dict.fromkeys((default_platform(), HOST)))
-
-
 def host_for(record: Record) -> Host:
     """Return the host facts of a record's platform, or of the default platform."""
     platform = record.target.platform
-    known = platform in platform_names() and platform in platforms()
-    return probe(devices_on(platform) if known else default_devices())
+    is_here = platform in (default_platform(), HOST)
+    return probe(devices_on(platform) if is_here else default_devices())
 
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:

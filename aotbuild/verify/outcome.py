@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.format.aval import Aval
-from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 
 # Checks of one record each, and why the second is not made where the first failed.
 LOAD, GOLDEN = "load", "golden"
-# With --against-jit: a check of each function and signature.
-JIT = "jit"
 NOT_LOADED = "it was not loaded"
 
 
@@ -58,56 +55,13 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A function at one signature: seconds of a warm call, medians of both in turns.
-
-    `error` is the largest error as a multiple of its tolerance; None if that is not finite.
-    """
-
-    record: Record
-    aot: float
-    jit: float
-    error: float | None
-
-    @property
-    def ratio(self) -> float:
-        """How long a call of the executable takes, as a multiple of one under `jax.jit`."""
-        return self.aot / self.jit
-
-    @property
-    def tuned(self) -> str | None:
-        """Which of its instructions were measured on a device; None where XLA measures none."""
-        found = self.record.provenance.get("choices")
-        return str(found["tuned"]) if isinstance(found, dict) and "tuned" in found else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as data."""
-        return {
-            "subject": str(self.record),
-            "function": self.record.function,
-            "signature": [str(aval) for aval in self.record.signature.leaves],
-            "statics": self.record.signature.describe_statics(),
-            "target": str(self.record.target),
-            "aot_seconds": self.aot,
-            "jit_seconds": self.jit,
-            "ratio": self.ratio,
-            "error": self.error,
-            "tuned": self.tuned,
-        }
-
-
-@dataclass(frozen=True)
 class Report:
-    """Everything that was checked of one place, in the order of checking.
-
-    `comparisons` are those with jit, if they were asked for.
-    """
+    """Everything that was checked of one place, in the order of checking."""
 
     place: str
     kind: str
     package: str | None
     outcomes: tuple[Outcome, ...]
-    comparisons: tuple[Comparison, ...] = ()
 
     @property
     def passed(self) -> bool:

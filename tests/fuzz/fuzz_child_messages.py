@@ -13,7 +13,6 @@ with atheris.instrument_imports(include=["aotbuild"]):
         outcomes_after_exit,
         outcomes_of,
         read_messages,
-        read_platforms,
     )
 
 RECORD = make_record()
@@ -25,7 +24,6 @@ def TestOneInput(data: bytes) -> None:
         outcomes_of(RECORD, messages)
         for outcome in outcomes_after_exit(RECORD, messages, EXITED):
             str(outcome).encode("utf-8", "backslashreplace")
-    read_platforms(data)
 
 
 def main() -> None:

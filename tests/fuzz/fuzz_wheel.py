@@ -15,8 +15,7 @@ from support.fuzz_files import as_file
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import AotbuildError
     from aotbuild.runtime.wheel_source import WheelSource
-    from aotbuild.verify.contents import check_contents, files_of_wheel
-    from aotbuild.verify.wheel_file import check_wheel_file
+    from aotbuild.verify.contents import check_contents, check_wheel_file, files_of_wheel
 
 NAME = "p-1-py3-none-any.whl"
 

@@ -245,7 +245,7 @@ def test_results_without_a_finite_number_are_noted(package: Package) -> None:
         "too_large()",
         "too_slow(n=30000000)",
     }
-    assert all("`aotbuild verify --against-jit` compares it where" in note for note in others)
+    assert all("compare it with jax.jit where it runs" in note for note in others)
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -146,8 +146,7 @@ def better_isa(record: Record, host: Host) -> str | None:
 class CpuChecks(Checks):
     """See `Checks`."""
 
-    of_machine = (check_isa, check_features)
-    required = (*of_machine, check_plugin)
+    required = (check_isa, check_features, check_plugin)
     better = (better_isa,)
     device_hint = " (XLA_FLAGS=--xla_force_host_platform_device_count={needed} makes more)"
 
