@@ -74,8 +74,6 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
         output.text(line)
     for function in facts.functions:
         _print_function(output, function, full=full)
-    headers, rows = text.coverage_rows(facts)
-    _print_section(output, "coverage", headers, rows)
     hoisted = text.constant_rows(facts)
     if hoisted:
         _print_section(output, "constants", ("aval", "size", "used by", "sha256"), hoisted)
@@ -84,8 +82,7 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
         _print_section(output, "choices", text.CHOICE_HEADERS, chosen)
     _print_section(output, "toolchain", ("setting", "value"), text.setting_rows(facts))
     output.text()
-    for line in text.total_lines(facts):
-        output.text(line)
+    output.text(text.total_line(facts))
 
 
 def _print_function(output: Output, function: FunctionFacts, *, full: bool) -> None:

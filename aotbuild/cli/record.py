@@ -39,7 +39,7 @@ _NOTHING = (
         type=Path,
         default=Path("aot.yaml"),
         metavar="MANIFEST",
-        help="The manifest to write; what an existing one lacks is printed. Default: aot.yaml.",
+        help="The manifest to write; an existing one stays as it is. Default: aot.yaml.",
     ),
     argument(
         "--log",
@@ -77,7 +77,7 @@ def record(
 ) -> int | None:
     """Run COMMAND, and watch every call of a jitted function in all of its Python processes.
 
-    Then write a manifest of what was called, or print what an existing one lacks, and what no
+    Then write a manifest of what was called, or print the entries for an existing one, and what no
     manifest can name. The exit code is that of COMMAND.
     """
     program = program[1:] if program[:1] == ["--"] else program

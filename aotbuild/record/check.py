@@ -27,7 +27,6 @@ def check_with(place: str) -> Check:
     from aotbuild.runtime.api import load
 
     library = load(place)
-
     functions = [*library._package.index.functions()]
 
     def check(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -60,13 +60,6 @@ def describe_function(
     )
 
 
-def static_places(info: Any) -> tuple[tuple[int, ...], frozenset[str]]:
-    """Return which positions and names of arguments a jit takes as static."""
-    return tuple(getattr(info, "static_argnums", ())), frozenset(
-        getattr(info, "static_argnames", ())
-    )
-
-
 # --- the name -----------------------------------------------------------------------------------
 
 

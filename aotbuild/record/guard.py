@@ -180,7 +180,7 @@ def _mode() -> str:
 def _seen(kind: str, name: str, frame: FrameType) -> None:
     """Raise, log or count what begins at a frame of jax."""
     from aotbuild.record import private
-    from aotbuild.record.guard_report import look
+    from aotbuild.record.guard_message import look
 
     mode = _mode()
     with Guard.allow():  # to explain may import and call the user's code

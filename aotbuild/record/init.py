@@ -13,7 +13,7 @@ from aotbuild.errors import ProjectError
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
-from aotbuild.manifest.nodes import Problems, child, plain
+from aotbuild.manifest.nodes import Problems, plain
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.record.manifest_text import SCHEMA_LINE, flow, manifest_files, read_text
 from aotbuild.record.source import FoundFunction, Module
@@ -110,7 +110,7 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     hook = _hook(pyproject or "")
     manifest = str(hook.get("manifest") or _MANIFEST)
     before = read_text(root / manifest)
-    calls = _calls(before or "")
+    _, calls = functions_in(before or "")
     new = [(file, each) for call, (file, each) in found.items() if call not in calls.values()]
     entries = _drafted(new, [*calls])
     files: dict[Path, str] = {}
@@ -202,13 +202,18 @@ def _chosen(
 # --- the manifest ---------------------------------------------------------------------------------
 
 
-def _calls(text: str) -> dict[str, str]:
-    """Return the functions of a manifest, name to call; what is wrong in it is for `plan`."""
+def functions_in(text: str) -> tuple[str, dict[str, str]]:
+    """Return the package and the functions of a manifest, name to call.
+
+    What is wrong in it is for `aotbuild plan`.
+    """
     root = read_yaml(text, Problems("")) if text.strip() else None
-    node = child(root, "functions") if root else None
-    functions: Any = plain(node) if node else {}
+    found: Any = plain(root) if root else {}
+    found = found if isinstance(found, dict) else {}
+    functions = found.get("functions")
     entries = functions.items() if isinstance(functions, dict) else ()
-    return {str(name): str(e.get("call", "")) for name, e in entries if isinstance(e, dict)}
+    calls = {str(name): str(e.get("call", "")) for name, e in entries if isinstance(e, dict)}
+    return str(found.get("package") or ""), calls
 
 
 def _manifest(package: str, entries: Sequence[Drafted]) -> str:

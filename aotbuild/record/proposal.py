@@ -1,4 +1,4 @@
-"""From a call log to a manifest: a new one, or what an existing one lacks."""
+"""From a call log to a manifest: a new one, or entries for an existing one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aotbuild.errors import ManifestError, ProjectError
+from aotbuild.errors import ProjectError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.target import HOST
-from aotbuild.manifest import Function, Manifest, parse_manifest
 from aotbuild.record.call_log import CallLog, ObservedFunction, Tally
-from aotbuild.record.covering import covers, has_options
 from aotbuild.record.entries import Entry, Seen, entries_for, seen_of
-from aotbuild.record.init import function_name
+from aotbuild.record.init import function_name, functions_in
 from aotbuild.record.manifest_text import (
     cost,
     counted,
@@ -50,8 +48,7 @@ class Proposal:
         manifest: The path of the manifest.
         is_new: Whether there is no such file; one that is there stays as it is.
         package: The import package that it is for.
-        entries: The entries of a new manifest, or those that an existing one lacks, by name.
-        covered: The calls that an existing one has already, by name.
+        entries: The entries for what was called, by name.
         left_out: What no manifest can have.
         notes: What else people should know.
     """
@@ -60,13 +57,12 @@ class Proposal:
     is_new: bool
     package: str
     entries: Mapping[str, Entry]
-    covered: Mapping[str, int]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """The text of a new manifest, or the entries that an existing one lacks."""
+        """The text of a new manifest, or the entries for an existing one."""
         if self.is_new:
             return manifest_text(self.package, self.entries)
         lines = [line for name, e in self.entries.items() for line in function_lines(name, e)]
@@ -80,16 +76,14 @@ class Proposal:
     @property
     def lines(self) -> Iterator[str]:
         """What people are told."""
-        for name, count in self.covered.items():
-            yield f"{name} has already: {counted(count, 'signature')}"
         for name, entry in self.entries.items():
-            yield f"{'added' if self.is_new else 'missing'} {name}: {cost(entry)}"
+            yield f"{'added' if self.is_new else 'called'} {name}: {cost(entry)}"
             yield from (f"  {note}" for note in entry.notes)
             yield from (f"  {TODO}: {todo}" for todo in entry.todos)
         yield from map(str, self.left_out)
         yield from self.notes
         if self.entries and not self.is_new:
-            yield f"\n{self.manifest} stays as it is. Add this to its functions:\n\n{self.text}"
+            yield f"\n{self.manifest} stays as it is. Entries for what was called:\n\n{self.text}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the proposal as plain data."""
@@ -128,15 +122,13 @@ def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
 
     `package` is that of a new manifest, guessed if it is empty.
 
-    Raises:
-        ProjectError: There is nothing for a manifest.
-        ManifestError: The existing one is not valid, and not only unfinished.
-        OSError: It cannot be read.
+    Functions of an existing one keep their names. ProjectError if there is nothing for a manifest,
+    OSError if the existing one cannot be read.
     """
     before = read_text(manifest)
-    existing, notes = _existing(before, str(manifest)) if before else (None, [])
-    package = (existing.package if existing else package) or _package(log, manifest.parent)
-    draft = _Draft(dict(existing.functions) if existing else {}, package)
+    stated, functions_before = functions_in(before or "")
+    package = stated or package or _package(log, manifest.parent)
+    draft = _Draft(functions_before, package)
     for functions in _same(log):
         draft.add(log, functions)
     if before is None and not draft.entries:
@@ -145,31 +137,18 @@ def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
         remedy = "Record a program that calls jitted functions of your package."
         raise ProjectError(str(manifest), problem, remedy)
     platforms = {call.platform for call in log.calls.values()} - {"", HOST}
-    notes += [f"it ran on {name}; add it to targets:" for name in sorted(platforms)]
+    notes = [f"it ran on {name}; add it to targets:" for name in sorted(platforms)]
     left_out = tuple(draft.left_out)
-    return Proposal(
-        manifest, before is None, package, draft.entries, draft.covered, left_out, tuple(notes)
-    )
-
-
-def _existing(text: str, filename: str) -> tuple[Manifest | None, list[str]]:
-    """Return an existing manifest; None for one with a TODO, which cannot be compared."""
-    try:
-        return parse_manifest(text, filename), []
-    except ManifestError:
-        if TODO not in text:
-            raise
-        return None, [f"{filename} has a {TODO}: what it has already is not left out"]
+    return Proposal(manifest, before is None, package, draft.entries, left_out, tuple(notes))
 
 
 @dataclass
 class _Draft:
-    """Collects what a manifest gets that has some functions."""
+    """Collects what a manifest gets; `known` are the functions that it has, name to call."""
 
-    functions: dict[str, Function]
+    known: dict[str, str]
     package: str
     entries: dict[str, Entry] = field(default_factory=dict)
-    covered: dict[str, int] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
 
     def add(self, log: CallLog, functions: list[ObservedFunction]) -> None:
@@ -182,18 +161,10 @@ class _Draft:
         for reason in dict.fromkeys(each.problem for each in seen if each.problem):
             some = [each for each in seen if each.problem == reason]
             self.left_out.append(LeftOut(function, _sum(some), reason))
-        known = {n: each for n, each in self.functions.items() if each.call == function.call}
-        left = []
-        for each in (each for each in seen if not each.problem):
-            name = next((n for n, entry in known.items() if covers(entry, function, each)), "")
-            if name:
-                self.covered[name] = self.covered.get(name, 0) + 1
-            else:
-                left.append(each)
-        for entry in entries_for(function, left):
-            same = (n for n, e in known.items() if has_options(e, function, entry.seen[0]))
-            name = next((n for n in same if n not in self.entries), "")
-            taken = {*self.entries, *self.functions}
+        for entry in entries_for(function, [each for each in seen if not each.problem]):
+            same = (name for name, call in self.known.items() if call == function.call)
+            name = next((name for name in same if name not in self.entries), "")
+            taken = {*self.entries, *self.known}
             self.entries[name or function_name(function.call, taken)] = entry
 
 

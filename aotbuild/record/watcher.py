@@ -32,7 +32,7 @@ from aotbuild.record.call_log import (
     verdict_line,
 )
 from aotbuild.record.calls import describe_call, has_tracers
-from aotbuild.record.functions import describe_function, is_of_jax, static_places
+from aotbuild.record.functions import describe_function, is_of_jax
 
 # Returns why no executable serves a call of `module:qualname`; empty if one does.
 Check = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
@@ -86,7 +86,9 @@ class Watched:
         self.is_ignored = not self.wrap and is_of_jax(function)
         self.known: dict[Any, Counted] = {}
         self.calls: dict[str, Counted] = {}
-        self._positions, self._names = static_places(info)
+        # What the jit takes as static, by position and by name.
+        self._positions = tuple(getattr(info, "static_argnums", ()))
+        self._names = frozenset(getattr(info, "static_argnames", ()))
         self._with_shardings = private.device_count() > 1
         # By the identity of what the program called, if it is not what `jax.jit` returned.
         self._observed: dict[int, tuple[Callable[[], Any], ObservedFunction]] = {}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
-from aotbuild.report.diff import NUMBERS, Changed, Diff, Field, Sides, Unit
+from aotbuild.report.diff import NUMBERS, Diff, Field, Part, Unit
 from aotbuild.report.document import place_document
 from aotbuild.report.facts import PackageFacts
 from aotbuild.report.words import bytes_text, change_text, count_text, plural, shown
@@ -22,67 +21,66 @@ def diff_document(found: Diff, old: PackageFacts, new: PackageFacts) -> dict[str
         "new": place_document(new),
         "different": not found.is_empty,
         "package": _fields(found.package),
-        "functions": _part(found.functions, found.functions_changed, ("function",)),
-        "signatures": _part(found.signatures, found.signatures_changed, ("function", "signature")),
-        "targets": asdict(found.targets),
-        "executables": _part(
-            found.executables, found.executables_changed, ("function", "signature", "target")
-        ),
+        "functions": _part(found.functions),
+        "signatures": _part(found.signatures),
+        "targets": _part(found.targets),
+        "executables": _part(found.executables),
     }
 
 
-def diff_lines(found: Diff) -> Iterator[str]:
-    """Yield all lines except costs: `+` is added, `-` removed, `~` changed."""
-    for field in found.package:
-        yield f"~ {_field_text(field)}"
-    yield from _side_lines("function", found.functions)
-    yield from _side_lines("target", found.targets)
-    yield from _side_lines("signature", found.signatures)
-    yield from _side_lines("executable", found.executables)
-    for change in found.functions_changed:
-        for field in change.fields:
-            yield f"~ function {shown(change.what.function)}: {_field_text(field)}"
-    for change in found.signatures_changed:
-        yield f"~ signature {change.what.signature}"
-        for field in change.fields:
-            yield from _aval_lines(field)
-    yield from _shared_lines(found.executables_changed)
-
-
-def cost_rows(found: Diff) -> list[tuple[str, ...]]:
-    """Return a row for each number of an executable that changed; see `COST_HEADERS`."""
-    return [
-        (
-            _name(change.what),
-            _WORDS.get(field.name, field.name),
-            _number(field.name, field.old),
-            _number(field.name, field.new),
-            change_text(field.old, field.new) or "-",
-        )
-        for change in found.executables_changed
-        for field in change.fields
-        if field.name in NUMBERS
-    ]
-
-
-def _part(sides: Sides, changed: tuple[Changed, ...], names: tuple[str, ...]) -> dict[str, Any]:
-    def named(what: Any) -> Any:
-        return what if isinstance(what, str) else {name: getattr(what, name) for name in names}
-
+def _part(part: Part) -> dict[str, Any]:
     return {
-        "gained": [named(what) for what in sides.gained],
-        "lost": [named(what) for what in sides.lost],
-        "changed": [{**named(c.what), "fields": _fields(c.fields)} for c in changed],
+        "gained": list(map(_names, part.gained)),
+        "lost": list(map(_names, part.lost)),
+        "changed": [{**_names(unit), "fields": _fields(fields)} for unit, fields in part.changed],
     }
+
+
+def _names(unit: Unit) -> dict[str, str]:
+    return {name: value for name, value in vars(unit).items() if value}
 
 
 def _fields(fields: tuple[Field, ...]) -> dict[str, Any]:
     return {field.name: {"old": field.old, "new": field.new} for field in fields}
 
 
-def _side_lines(noun: str, sides: Sides) -> Iterator[str]:
-    for sign, names in (("+", sides.gained), ("-", sides.lost)):
-        yield from (f"{sign} {noun} {_name(name)}" for name in names)
+def diff_lines(found: Diff) -> Iterator[str]:
+    """Yield all lines except costs: `+` is added, `-` removed, `~` changed."""
+    for field in found.package:
+        yield f"~ {_field_text(field)}"
+    parts = {
+        "function": found.functions,
+        "target": found.targets,
+        "signature": found.signatures,
+        "executable": found.executables,
+    }
+    for noun, part in parts.items():
+        yield from (f"+ {noun} {shown(str(unit))}" for unit in part.gained)
+        yield from (f"- {noun} {shown(str(unit))}" for unit in part.lost)
+    for unit, fields in found.functions.changed:
+        for field in fields:
+            yield f"~ function {shown(str(unit))}: {_field_text(field)}"
+    for unit, fields in found.signatures.changed:
+        yield f"~ signature {shown(str(unit))}"
+        for field in fields:
+            yield from _aval_lines(field)
+    yield from _shared_lines(found.executables)
+
+
+def cost_rows(found: Diff) -> list[tuple[str, ...]]:
+    """Return a row for each number of an executable that changed; see `COST_HEADERS`."""
+    return [
+        (
+            shown(str(unit)),
+            _WORDS.get(field.name, field.name),
+            _number(field.name, field.old),
+            _number(field.name, field.new),
+            change_text(field.old, field.new) or "-",
+        )
+        for unit, fields in found.executables.changed
+        for field in fields
+        if field.name in NUMBERS
+    ]
 
 
 def _aval_lines(field: Field) -> Iterator[str]:
@@ -95,17 +93,16 @@ def _aval_lines(field: Field) -> Iterator[str]:
             yield f"    {field.name}[{at}]: {shown(old)} → {shown(new)}"
 
 
-def _shared_lines(changed: tuple[Changed, ...]) -> Iterator[str]:
+def _shared_lines(executables: Part) -> Iterator[str]:
     """Yield changed requirements and settings; executables with the same change share a line."""
     users: dict[str, list[Unit]] = {}
-    for change in changed:
-        for field in change.fields:
-            if field.name == "sha256":
-                users.setdefault("other bytes", []).append(change.what)
-            elif field.name not in NUMBERS:
-                users.setdefault(_field_text(field), []).append(change.what)
+    for unit, fields in executables.changed:
+        for field in fields:
+            if field.name not in NUMBERS:
+                text = "other bytes" if field.name == "sha256" else _field_text(field)
+                users.setdefault(text, []).append(unit)
     for text, units in users.items():
-        who = _name(units[0]) if len(units) == 1 else plural(len(units), "executable")
+        who = shown(str(units[0])) if len(units) == 1 else plural(len(units), "executable")
         yield f"~ {who}: {text}"
 
 
@@ -126,9 +123,3 @@ def _value(value: Any) -> str:
 
 def _number(name: str, value: float | None) -> str:
     return count_text(value) if name == "flops" else bytes_text(value)
-
-
-def _name(what: Unit | str) -> str:
-    if isinstance(what, str):
-        return shown(what)
-    return shown(f"{what.signature} for {what.target}" if what.target else what.signature)

@@ -13,11 +13,8 @@ from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
-    column_of,
-    columns,
     compared_places,
     constants,
-    stored_twice,
     targets,
     total_size,
 )
@@ -37,7 +34,6 @@ def package_document(facts: PackageFacts) -> dict[str, Any]:
     """Return all facts of a package."""
     return {
         **place_document(facts),
-        "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
             {**_constant(constant), "executables": count} for constant, count in constants(facts)
@@ -74,7 +70,6 @@ def totals(facts: PackageFacts) -> dict[str, Any]:
         "index_size": facts.index_size,
         "blob_size": sum(blob.size for blob in blobs.values()),
         "size": total_size(facts),
-        "saved_by_sharing": stored_twice(facts),
     }
 
 
@@ -176,10 +171,6 @@ def _signature(signature: SignatureFacts) -> dict[str, Any]:
         "inputs": list(signature.inputs),
         "outputs": list(signature.outputs),
         "arguments": _arguments(signature),
-        "results": [
-            {"name": name, "aval": aval}
-            for name, aval in zip(signature.output_names, signature.outputs, strict=False)
-        ],
         "statics": {str(name): plain(value) for name, value in signature.statics},
         "executables": [_executable(record) for record in signature.records],
     }
@@ -228,20 +219,3 @@ def _golden(golden: Golden | None) -> dict[str, Any] | None:
 
 def _constant(constant: Constant) -> dict[str, Any]:
     return {"aval": str(constant.aval), **_blob(constant.blob)}
-
-
-def _coverage(facts: PackageFacts) -> dict[str, Any]:
-    names = columns(facts)
-    rows = [
-        {
-            "function": function.name,
-            "signature": signature.label,
-            "targets": [
-                [str(r.target) for r in signature.records if column_of(r.target) == name]
-                for name in names
-            ],
-        }
-        for function in facts.functions
-        for signature in function.signatures
-    ]
-    return {"columns": names, "rows": rows}

@@ -7,7 +7,7 @@ here and in `words`, which accept any value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,13 +17,11 @@ from aotbuild.format.dist_info import Distribution, distribution_at
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
-from aotbuild.format.target import Target
-from aotbuild.report.leaf_names import argument_names, result_names
+from aotbuild.format.tree import LEAF, Tree, children_of
+from aotbuild.format.values import shown as decoded_text
 from aotbuild.report.words import (
     natural,
-    printable,
     shown,
-    statics_text,
     target_order,
 )
 from aotbuild.runtime.checked_blobs import Source, open_index
@@ -36,14 +34,13 @@ _KEY_DIGITS = 8
 class SignatureFacts:
     """One signature: its label as the manifest writes it, its key, and a record per target.
 
-    `input_names` and `output_names` are those of the leaves; see `report.leaf_names`.
+    `input_names` are those of the leaves of its arguments, as `params['layers'][0]`.
     """
 
     label: str
     key: str
     records: tuple[Record, ...]
     input_names: tuple[str, ...] = ()
-    output_names: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -96,17 +93,13 @@ class FunctionFacts:
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """One package: where it is, what its index's header says, and its functions.
-
-    `only` is the function that was asked for, if it was one.
-    """
+    """One package: where it is, what its index's header says, and its functions."""
 
     place: str
     header: dict[str, Any]
     digest: str
     index_size: int
     functions: tuple[FunctionFacts, ...]
-    only: str | None = None
 
     @cached_property
     def distribution(self) -> Distribution | None:
@@ -147,14 +140,8 @@ def read_facts(source: Source, only: str | None = None) -> PackageFacts:
             raise UnknownFunction(shown(index.header.get("package", "?")), only, known)
         names = [only]
     functions = tuple(facts for name in names if (facts := _function(index, name)) is not None)
-    return PackageFacts(
-        place=source.path,
-        header=index.header,
-        digest=index.digest,
-        index_size=len(source.read(INDEX_NAME)),
-        functions=functions,
-        only=only,
-    )
+    size = len(source.read(INDEX_NAME))
+    return PackageFacts(source.path, index.header, index.digest, size, functions)
 
 
 def _function(index: Index, name: str) -> FunctionFacts | None:
@@ -172,25 +159,43 @@ def _function(index: Index, name: str) -> FunctionFacts | None:
 
 def _labels(by_key: dict[str, list[Record]]) -> dict[str, str]:
     """Return a label for each signature; no two are the same."""
-    names = {key: label_of(min(records, key=_record_order)) for key, records in by_key.items()}
-    labels = {key: shown(name) for key, name in names.items()}
+    first = {key: min(records, key=_record_order) for key, records in by_key.items()}
+    labels = {key: shown(record.label) for key, record in first.items()}
     times = Counter(labels.values())
     return {k: v if times[v] == 1 else f"{v} #{k[:_KEY_DIGITS]}" for k, v in labels.items()}
 
 
 def _signature(function: Function, label: str, key: str, records: list[Record]) -> SignatureFacts:
     ordered = tuple(sorted(records, key=_record_order))
-    tree, out_tree = ordered[0].signature.tree, ordered[0].calling.out_tree
     try:
-        names = argument_names(function.dynamic, tree)
-        results = result_names(out_tree, tree, function.wrap)
+        names = _argument_names(function.dynamic, ordered[0].signature.tree)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as err:
         # The schema of a record says nothing of its trees, which a call compares as a whole.
         place, found = f"{ordered[0]}: trees", f"{type(err).__name__}: {err}"
         raise InvalidIndex(place, "trees with children", found) from err
     # A key of a dict may be any text.
-    named = tuple(map(shown, names)), tuple(map(shown, results))
-    return SignatureFacts(label, key, ordered, *named)
+    return SignatureFacts(label, key, ordered, tuple(map(shown, names)))
+
+
+def _argument_names(dynamic: Sequence[str], tree: Tree) -> list[str]:
+    """Return the name of each leaf of `(args, kwargs)`, as `params['layers'][0]`.
+
+    The fields of a registered type are not in its description, so its children have numbers.
+    """
+    args, kwargs = children_of(tree)
+    keys = kwargs[1] if kwargs[0] == "dict" else ()
+    named = [*zip(dynamic, children_of(args), strict=False)]
+    named += zip(keys, children_of(kwargs), strict=False)
+    return [name for start, child in named for name in _leaf_names(child, str(start))]
+
+
+def _leaf_names(tree: Tree, name: str) -> Iterator[str]:
+    if tree == LEAF:
+        yield name
+        return
+    for index, child in enumerate(children_of(tree)):
+        step = decoded_text(tree[1][index]) if tree[0] == "dict" else index
+        yield from _leaf_names(child, f"{name}[{step}]")
 
 
 def _record_order(record: Record) -> tuple[Any, ...]:
@@ -202,14 +207,6 @@ def compared_places(function: Function) -> list[dict[str, str]]:
     return [{"place": place, "like": like} for place, *_, like in function.references]
 
 
-def label_of(record: Record) -> str:
-    """Return a signature as the manifest writes it, as `predict(batch=8)`."""
-    label = record.provenance.get("label")
-    if isinstance(label, str) and label:
-        return printable(label)
-    return printable(f"{record.function}({statics_text(record.signature)})")
-
-
 def short_label(signature: SignatureFacts) -> str:
     """Return a label without the name of its function, as `batch=8 after feedback`, or `-`."""
     name, label = shown(signature.records[0].function), signature.label
@@ -219,27 +216,10 @@ def short_label(signature: SignatureFacts) -> str:
     return f"{values}{suffix}".strip() or "-"
 
 
-def column_of(target: Target) -> str:
-    """Return the column of the coverage table for a target: the target without its device count."""
-    return shown(f"{target.platform}:{target.detail}")
-
-
-def columns(facts: PackageFacts) -> list[str]:
-    """Return the columns of the coverage table, executables first."""
-    ordered = sorted({record.target for record in facts.records}, key=target_order)
-    return list(dict.fromkeys(map(column_of, ordered)))
-
-
 def targets(facts: PackageFacts) -> list[str]:
     """Return every target by its name, executables first."""
     ordered = sorted({record.target for record in facts.records}, key=target_order)
     return [shown(str(target)) for target in ordered]
-
-
-def jaxlibs(facts: PackageFacts) -> list[str]:
-    """Return the versions of jaxlib that executables are for, the lowest first."""
-    found = {r.requires.jaxlib for r in facts.records if r.requires.jaxlib is not None}
-    return sorted(map(shown, found), key=natural)
 
 
 def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
@@ -256,13 +236,6 @@ def total_size(facts: PackageFacts) -> int:
     return facts.index_size + sum(blob.size for blob in facts.blobs.values())
 
 
-def stored_twice(facts: PackageFacts) -> int:
-    """Return the bytes that sharing equal blobs saves."""
-    every = [blob for record in facts.records for blob in record.blobs()]
-    stored = {blob.path: blob for blob in every}
-    return sum(blob.size for blob in every) - sum(blob.size for blob in stored.values())
-
-
 # Entries of the provenance that differ for each executable.
 _OF_ONE_UNIT = frozenset(
     {
@@ -272,11 +245,6 @@ _OF_ONE_UNIT = frozenset(
 )
 # What the compiler chose for one executable has a table of its own, too.
 CHOICES = "choices"
-
-
-def distinct(values: Iterable[Any]) -> Sequence[Any]:
-    """Return the distinct JSON values, in order of first appearance."""
-    return list({shown(value): value for value in values}.values())
 
 
 def settings(record: Record) -> Iterator[tuple[str, Any]]:

@@ -18,17 +18,12 @@ from markupsafe import Markup
 from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     PackageFacts,
-    columns,
     constants,
     short_label,
-    stored_twice,
+    targets,
     total_size,
 )
-from aotbuild.report.text import (
-    avals_text,
-    coverage_rows,
-    setting_rows,
-)
+from aotbuild.report.text import avals_text, setting_rows
 from aotbuild.report.words import (
     bytes_accessed,
     bytes_text,
@@ -40,6 +35,7 @@ from aotbuild.report.words import (
     shown,
 )
 
+_BADGES = ("aotbuild", "jax", "jaxlib", "fallback")
 # With more functions than this, the tables of executables are folded.
 _OPEN_FUNCTIONS = 12
 # Limits on what is written out: nobody reads a page of megabytes.
@@ -59,35 +55,23 @@ def page_html(facts: PackageFacts) -> str:
     style, script = _file("page.css"), _file("page.js")
     return environment.from_string(_file("page.html")).render(
         facts=facts,
-        badges=list(_badges(facts)),
+        badges=[(name, shown(facts.header[name])) for name in _BADGES if name in facts.header],
         tiles=list(_tiles(facts)),
-        coverage=coverage_rows(facts),
         functions_are_open=len(facts.functions) <= _OPEN_FUNCTIONS,
         most_avals=_MOST_AVALS,
         constants=list(constants(facts)),
-        tables=[
-            ("Toolchain and settings", ("setting", "value"), setting_rows(facts)),
-        ],
+        settings=setting_rows(facts),
         style=style,
         script=script,
         policy=_policy(script),
     )
 
 
-def _badges(facts: PackageFacts) -> Iterator[tuple[str, str]]:
-    for name in ("aotbuild", "jax", "jaxlib", "fallback"):
-        if name in facts.header:
-            yield name, shown(facts.header[name])
-
-
 def _tiles(facts: PackageFacts) -> Iterator[tuple[str, str, str]]:
     """Yield (title, value, note) of each figure at the top of the page."""
-    saved = stored_twice(facts)
     peaks = [peak for record in facts.records if (peak := peak_memory(record)) is not None]
-    shared = f"{bytes_text(saved)} shared" if saved else "index and blobs"
-    platforms = plural(len(columns(facts)), "platform")
-    yield "on disk", bytes_text(total_size(facts)), shared
-    yield "executables", str(len(facts.records)), f"for {platforms}"
+    yield "on disk", bytes_text(total_size(facts)), "index and blobs"
+    yield "executables", str(len(facts.records)), f"for {plural(len(targets(facts)), 'target')}"
     yield "functions", str(len(facts.functions)), plural(facts.signature_count, "signature")
     yield "peak memory", bytes_text(max(peaks, default=None)), "of the largest executable"
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
 
 from aotbuild.format.index import COMPANIONS
 from aotbuild.format.layout import PART
@@ -15,15 +14,10 @@ from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
-    column_of,
-    columns,
     compared_places,
     constants,
-    distinct,
-    jaxlibs,
     settings,
     short_label,
-    stored_twice,
     total_size,
 )
 from aotbuild.report.words import (
@@ -38,53 +32,33 @@ from aotbuild.report.words import (
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 6
-# Above this many signatures a matrix does not fit a screen, so the table shows fractions.
-_MANY = 40
 
 
-def title_lines(facts: PackageFacts) -> list[str]:
-    """Return the title: counts, the place, and what built the package."""
-    header = facts.header
-    built = ", ".join(
-        f"{name} {shown(header[name])}" for name in ("aotbuild", "jax", "jaxlib") if name in header
-    )
+def title_lines(facts: PackageFacts) -> Iterator[str]:
+    """Yield the title: counts, the place, what built the package, and its other parts."""
+    header, records = facts.header, facts.records
     parts = (
-        plural(len(facts.records), "executable"),
+        plural(len(records), "executable"),
         plural(facts.signature_count, "signature"),
         plural(len(facts.functions), "function"),
         bytes_text(total_size(facts)),
     )
-    return [
-        f"{facts.name}: {', '.join(parts)}",
-        f"  place     {shown(facts.place)}",
-        *identity_lines(facts),
-        f"  built by  {built or '-'}",
-        f"  fallback  {shown(header.get('fallback', '-'))}",
-        f"  golden    outputs of {_golden_count(facts)}",
-        *_parts(header),
-    ]
-
-
-def identity_lines(facts: PackageFacts) -> Iterator[str]:
-    """Yield the distribution and the digest."""
+    yield f"{facts.name}: {', '.join(parts)}"
+    yield f"  place     {shown(facts.place)}"
     if facts.distribution is not None:
         yield shown(f"  version   {facts.distribution.name} {facts.distribution.version}")
     yield f"  digest    {facts.digest}"
-
-
-def _parts(header: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the companions of a base, or the name of this part."""
+    names = [name for name in ("aotbuild", "jax", "jaxlib") if name in header]
+    yield f"  built by  {', '.join(f'{name} {shown(header[name])}' for name in names) or '-'}"
+    yield f"  fallback  {shown(header.get('fallback', '-'))}"
+    golden = sum(record.golden is not None for record in records)
+    yield f"  golden    outputs of {golden} of {plural(len(records), 'executable')}"
     if COMPANIONS in header:
         stated = header[COMPANIONS]
-        names = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated
-        yield f"  rest in   {shown(names)}"
+        found = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated
+        yield f"  rest in   {shown(found)}"
     if PART in header:
         yield f"  part      {shown(header[PART])}"
-
-
-def _golden_count(facts: PackageFacts) -> str:
-    having = sum(record.golden is not None for record in facts.records)
-    return f"{having} of {plural(len(facts.records), 'executable')}"
 
 
 def function_line(facts: FunctionFacts) -> str:
@@ -121,60 +95,20 @@ def aval_lines(facts: FunctionFacts, *, full: bool) -> Iterator[str]:
 
 
 def avals_text(signature: SignatureFacts) -> str:
-    """Return `params['w'] f32[2], x f32[8] -> result f32[8]`; long lists are cut in the middle."""
-    inputs, outputs = _joined(_inputs(signature)), _joined(_outputs(signature))
+    """Return `params['w'] f32[2], x f32[8] -> f32[8]`; long lists are cut in the middle."""
+    inputs, outputs = _joined(_inputs(signature)), _joined(signature.outputs)
     return f"{inputs or 'nothing'} -> {outputs}" if outputs else inputs
 
 
 def _leaves(signature: SignatureFacts) -> Iterator[str]:
     for index, words in enumerate(_inputs(signature)):
         yield f"{words} donated" if index in signature.donated else words
-    yield from (f"-> {words}" for words in _outputs(signature))
+    yield from (f"-> {aval}" for aval in signature.outputs)
 
 
 def _inputs(signature: SignatureFacts) -> list[str]:
-    return _named(signature.input_names, signature.inputs)
-
-
-def _outputs(signature: SignatureFacts) -> list[str]:
-    return _named(signature.output_names, signature.outputs)
-
-
-def _named(names: Sequence[str], avals: Sequence[str]) -> list[str]:
-    return [f"{name} {aval}".strip() for name, aval in zip_longest(names, avals, fillvalue="")]
-
-
-def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the headers and rows of the coverage table: the targets of each signature."""
-    names = columns(facts)
-    headers = ["function", "signature", *names]
-    if facts.signature_count > _MANY:
-        return headers, [
-            (
-                shown(f.name),
-                plural(len(f.signatures), "signature"),
-                *(_covered(f, n) for n in names),
-            )
-            for f in facts.functions
-        ]
-    return headers, [
-        (shown(f.name), short_label(s), *(coverage_word(facts, s, name) for name in names))
-        for f in facts.functions
-        for s in f.signatures
-    ]
-
-
-def _covered(facts: FunctionFacts, column: str) -> str:
-    """Return how many signatures of a function have an executable for a column: `49/50`."""
-    covered = sum(any(column_of(r.target) == column for r in s.records) for s in facts.signatures)
-    return f"{covered}/{len(facts.signatures)}" if covered else "-"
-
-
-def coverage_word(facts: PackageFacts, signature: SignatureFacts, column: str) -> str:
-    """Return `yes`, `-`, or how many of the jaxlib versions cover a column: `1 of 2`."""
-    having = {r.requires.jaxlib for r in signature.records if column_of(r.target) == column}
-    of = 1 if column.startswith("portable:") else len(jaxlibs(facts))
-    return "-" if not having else "yes" if len(having) >= of else f"{len(having)} of {of}"
+    pairs = zip_longest(signature.input_names, signature.inputs, fillvalue="")
+    return [f"{name} {aval}".strip() for name, aval in pairs]
 
 
 def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
@@ -187,23 +121,18 @@ def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
 
 def setting_rows(facts: PackageFacts) -> list[tuple[str, str]]:
     """Return each setting of the toolchain with its values: several if executables differ."""
-    values: dict[str, list[object]] = {}
+    values: dict[str, dict[str, None]] = {}
     for record in facts.records:
         for name, value in settings(record):
-            values.setdefault(name, []).append(value)
-    return [
-        (shown(name), " | ".join(shown(value) or "(empty)" for value in distinct(found)))
-        for name, found in sorted(values.items())
-    ]
+            values.setdefault(name, {})[shown(value) or "(empty)"] = None
+    return [(shown(name), " | ".join(found)) for name, found in sorted(values.items())]
 
 
-def total_lines(facts: PackageFacts) -> list[str]:
+def total_line(facts: PackageFacts) -> str:
     """Return the number and the size of the blobs, and the size of the index."""
-    blobs = facts.blobs
-    size = sum(blob.size for blob in blobs.values())
-    saved = stored_twice(facts)
-    line = f"{plural(len(blobs), 'blob')} {bytes_text(size)}, index {bytes_text(facts.index_size)}"
-    return [line + (f", {bytes_text(saved)} saved by sharing equal blobs" if saved else "")]
+    size = sum(blob.size for blob in facts.blobs.values())
+    blobs = f"{plural(len(facts.blobs), 'blob')} {bytes_text(size)}"
+    return f"{blobs}, index {bytes_text(facts.index_size)}"
 
 
 def _cells(record: Record) -> tuple[str, ...]:

@@ -12,30 +12,22 @@ import re
 from typing import Any
 
 from aotbuild.format.record import Record, device_memory, memory_use
-from aotbuild.format.signature import Signature
 from aotbuild.format.target import Target
-from aotbuild.format.values import cut, decode
+from aotbuild.format.values import cut
 from aotbuild.format.words import bytes_text as bytes_text
 from aotbuild.format.words import count_text as count_text
-from aotbuild.format.words import os_error_text as os_error_text
 from aotbuild.format.words import plural as plural
 from aotbuild.format.words import printable as printable
 from aotbuild.platforms.base import checks, known_names
 
 _MAX_DEPTH = 32
-MAX_TEXT = 400
-# Raised by `values.decode` for bodies that do not match their tag.
-_UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError)
 
 
-def shown(value: Any, limit: int = MAX_TEXT) -> str:
+def shown(value: Any, limit: int = 400) -> str:
     """Return any value as one line of printable text, with escapes for what does not print."""
-    return cut(printable(value if isinstance(value, str) else compact_json(value)), limit)
-
-
-def compact_json(value: Any) -> str:
-    """Return the JSON of a value on one line; non-finite numbers become text."""
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    if not isinstance(value, str):
+        value = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    return cut(printable(value), limit)
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -80,19 +72,6 @@ def target_order(target: Target) -> tuple[Any, ...]:
     known = platforms.index(target.platform) if target.platform in platforms else len(platforms)
     level = checks(target.platform).rank(target.detail)
     return (known, level, target.detail, target.devices)
-
-
-def statics_text(signature: Signature) -> str:
-    """Return the static arguments as `causal=True, k=3`; an undecodable value stays JSON."""
-    return ", ".join(f"{name}={value_text(value)}" for name, value in signature.statics)
-
-
-def value_text(encoded: Any) -> str:
-    """Return one encoded value as Python writes it, or its JSON if it cannot be decoded."""
-    try:
-        return repr(decode(encoded))
-    except _UNDECODABLE:
-        return compact_json(encoded)
 
 
 def flops(record: Record) -> float | None:

@@ -45,7 +45,7 @@ def test_text(folder: Path) -> None:
         f"  place     {folder}",
         "  built by  aotbuild 0.1.0, jax 0.10.2, jaxlib 0.10.2",
         "f = pack.m:f(x, k=, *, scale, causal=)  donates x",
-        "  batch=1: x f32[1,2] -> result f32[1,2]",
+        "  batch=1: x f32[1,2] -> f32[1,2]",
         "u8[10,7]  70 B  2 executables",
         "config.jax_enable_x64  false",
     ):
@@ -85,13 +85,12 @@ def test_leaves_are_named(tmp_path: Path) -> None:
         "    x[1][0][1] f32[2,4]",
         "    x[2]['a\\nb'] f32[2,5]",
         "    scale f32[2,6] donated",
-        "    -> result[0] f32[2,1]",
-        "    -> result[1] f32[2,2]",
+        "    -> f32[2,1]",
+        "    -> f32[2,2]",
     ]
     (function_,) = json.loads(run("inspect", folder, "--json").stdout)["functions"]
     (signature,) = function_["signatures"]
     assert signature["arguments"][0] == {"name": "x[0][0]", "aval": "f32[2,1]", "donated": True}
-    assert signature["results"][1] == {"name": "result[1]", "aval": "f32[2,2]"}
     assert run("inspect", folder, "--html", tmp_path / "page.html").exit_code == 0
     assert "x[0][0] f32[2,1], " in (tmp_path / "page.html").read_text()
 
@@ -117,7 +116,7 @@ def test_the_document(folder: Path) -> None:
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
         "distribution", "digest", "sources", "totals",
-        "coverage", "functions", "constants",
+        "functions", "constants",
     ]  # fmt: skip
     assert (document["version"], document["error"]) == (1, None)
     assert document["totals"]["blob_size"] == 2 * len(DATA) + len(WEIGHTS)

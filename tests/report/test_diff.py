@@ -45,7 +45,7 @@ def test_functions(tmp_path: Path) -> None:
 def test_a_function_that_is_called_otherwise(tmp_path: Path) -> None:
     found = compare(tmp_path, ([make_function(call="pack.m:g", donate=())], OLD[1]))
     assert lines(found)[0] == "~ function f: call pack.m:f → pack.m:g"
-    assert [f.name for f in found.functions_changed[0].fields] == ["call", "parameters"]
+    assert [f.name for f in found.functions.changed[0][1]] == ["call", "parameters"]
 
 
 def test_signatures(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_document(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert document["different"] is True
     assert document["old"]["totals"]["executables"] == 1
-    assert document["targets"] == {"gained": (V4,), "lost": ()}
+    assert document["targets"]["gained"] == [{"target": V4}]
     assert document["executables"]["gained"] == [
         {"function": "f", "signature": "f(batch=1)", "target": V4}
     ]

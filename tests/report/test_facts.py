@@ -12,15 +12,11 @@ from support.reports import ANALYSIS, HEADER, WEIGHTS, facts_of, make_function, 
 from aotbuild.report import facts as module
 from aotbuild.report.document import call_text, package_document
 from aotbuild.report.facts import (
-    columns,
     constants,
-    label_of,
     short_label,
-    stored_twice,
     targets,
     total_size,
 )
-from aotbuild.report.text import coverage_rows
 from aotbuild.report.words import (
     bytes_text,
     count_text,
@@ -30,7 +26,6 @@ from aotbuild.report.words import (
     peak_memory,
     plain,
     shown,
-    value_text,
 )
 
 PORTABLE = "portable:cpu:1"
@@ -51,14 +46,12 @@ def test_targets_go_from_low_to_high_and_portable_comes_last(tmp_path: Path) -> 
     names = [PORTABLE, "cuda:sm_90:1", "cpu:x86-64-v4:1", "cpu:x86-64-v3:2", "cpu:x86-64-v3:1"]
     facts = facts_of(tmp_path, [make_function()], [make_record(target=name) for name in names])
     assert targets(facts) == [names[4], names[3], names[2], names[1], names[0]]
-    assert columns(facts) == ["cpu:x86-64-v3", "cpu:x86-64-v4", "cuda:sm_90", "portable:cpu"]
 
 
 def test_shared_blobs_count_once(tmp_path: Path) -> None:
     records = [make_record(batch=b, data=b"same", constants=True) for b in (1, 8)]
     facts = facts_of(tmp_path, [make_function()], records)
     assert total_size(facts) == facts.index_size + len(b"same") + len(WEIGHTS)
-    assert stored_twice(facts) == len(b"same") + len(WEIGHTS)
     assert [(c.blob.size, users) for c, users in constants(facts)] == [(len(WEIGHTS), 2)]
 
 
@@ -76,10 +69,6 @@ def test_what_is_no_number_is_unknown(value: Any) -> None:
     assert flops(make_record(analysis={"flops": value})) is None
 
 
-def test_a_missing_label_is_made_of_the_statics() -> None:
-    assert label_of(make_record(label="")) == "f(k=3)"
-
-
 def test_symbolic_dims_are_shown(tmp_path: Path) -> None:
     record = make_record(target=PORTABLE, provenance={"symbolic_leaves": ["f32[b,2]"]})
     facts = facts_of(tmp_path, [make_function()], [record, make_record()])
@@ -88,16 +77,6 @@ def test_symbolic_dims_are_shown(tmp_path: Path) -> None:
 
 def test_calls() -> None:
     assert call_text(make_function()) == "pack.m:f(x, k=, *, scale, causal=)"
-
-
-def test_coverage_names_what_is_missing(tmp_path: Path) -> None:
-    records = [make_record(batch=1), make_record(batch=8), make_record(batch=1, target=PORTABLE)]
-    facts = facts_of(tmp_path, [make_function()], records)
-    assert coverage_rows(facts) == (
-        ["function", "signature", "cpu:x86-64-v3", "portable:cpu"],
-        [("f", "batch=1", "yes", "yes"), ("f", "batch=8", "yes", "-")],
-    )
-    assert package_document(facts)["coverage"]["rows"][1]["targets"] == [["cpu:x86-64-v3:1"], []]
 
 
 def test_a_function_without_records(tmp_path: Path) -> None:
@@ -120,13 +99,6 @@ def test_a_function_without_records(tmp_path: Path) -> None:
 )
 def test_what_is_shown_is_printable(text: Any, expected: str) -> None:
     assert shown(text) == expected
-
-
-@pytest.mark.parametrize(
-    "encoded", [{"bytes": 3}, {"complex": []}, {"dict": [[{"dict": []}, 1]]}, {"name": "os:system"}]
-)
-def test_values_that_cannot_be_decoded_stay_json(encoded: Any) -> None:
-    assert value_text(encoded).startswith("{")
 
 
 def test_deep_values_end() -> None:

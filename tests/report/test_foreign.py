@@ -13,9 +13,8 @@ from aotbuild.format.record import Record
 from aotbuild.report.diff import diff
 from aotbuild.report.diff_words import diff_document, diff_lines
 from aotbuild.report.document import requirement_words
-from aotbuild.report.facts import jaxlibs
 from aotbuild.report.page import page_html
-from aotbuild.report.text import coverage_rows, executable_rows, setting_rows
+from aotbuild.report.text import executable_rows, setting_rows
 
 OLD, NEW = "0.10.2", "0.12.0.1"
 BOTH = {**HEADER, "jax": f"{OLD}, {NEW}", "jaxlib": f"{OLD}, {NEW}"}
@@ -77,15 +76,6 @@ def test_records_of_one_target_are_in_the_order_of_their_jaxlib(tmp_path: Path) 
     facts = facts_of(tmp_path, [make_function()], every(), BOTH)
     (signature,) = facts.functions[0].signatures
     assert [r.requires.jaxlib for r in signature.records][:2] == [OLD, NEW]
-    assert jaxlibs(facts) == [OLD, NEW]
-
-
-def test_coverage_says_for_how_many_versions_of_jaxlib(tmp_path: Path) -> None:
-    portable = make_record(target="portable:cpu:1")
-    facts = facts_of(tmp_path, [make_function()], [*every(), portable], BOTH)
-    headers, (row,) = coverage_rows(facts)
-    assert headers[2:] == ["cpu:x86-64-v3", "cuda:h100-sxm", "tpu:v5e:2x4", "portable:cpu"]
-    assert row[2:] == ("yes", "1 of 2", "1 of 2", "yes")
 
 
 def test_what_compiled_it_is_among_the_settings(tmp_path: Path) -> None:

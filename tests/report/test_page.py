@@ -139,7 +139,6 @@ def test_ten_thousand_records_take_seconds(tmp_path: Path) -> None:
     start = time.thread_time()
     page = page_html(facts_of(tmp_path, functions, records))
     assert time.thread_time() - start < 60
-    assert "50/50" in page
     assert len(page) < 20e6
 
 

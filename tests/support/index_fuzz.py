@@ -57,11 +57,11 @@ def use(data: bytes) -> None:
     index.function("\ud800")
     found = report.read_facts(Memory(data))
     package_document(found)
-    lines = [*text.title_lines(found), *text.total_lines(found)]
+    lines = [*text.title_lines(found), text.total_line(found)]
     for function_facts in found.functions:
         lines += [text.function_line(function_facts), *text.aval_lines(function_facts, full=True)]
         text.executable_rows(function_facts)
-    text.coverage_rows(found), text.constant_rows(found), text.setting_rows(found)
+    text.constant_rows(found), text.setting_rows(found)
     "\n".join(lines).encode()
 
 

@@ -192,7 +192,7 @@ class TestWithoutJax:
             "end = child.os._exit; child.os._exit = lambda code: end("
             "3 if any(n.startswith('jax.') for n in sys.modules) else code); "
         )
-        blocked = process._BOOTSTRAP.replace("from {module}", code + "from {module}")
+        blocked = process._BOOTSTRAP.replace("from aotbuild", f"{code}from aotbuild")
         monkeypatch.setattr(process, "_BOOTSTRAP", blocked)
 
     def test_what_is_native_is_loaded(self, built: list[Built], tmp_path: Path) -> None:
