@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.reports import ANALYSIS, HEADER, WEIGHTS, facts_of, make_function, make_record
 
-from aotbuild.report import facts as module
 from aotbuild.report.document import call_text, package_document
 from aotbuild.report.facts import (
     constants,
@@ -29,8 +27,6 @@ from aotbuild.report.words import (
 )
 
 PORTABLE = "portable:cpu:1"
-# What of the runtime a report may need: nothing that loads or calls.
-READERS = (*("blobs", "described", "distribution", "locate", "source"),)
 
 
 def test_signatures_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -112,14 +108,3 @@ def test_numbers_for_people() -> None:
     assert [bytes_text(n) for n in (None, 0, 999, 92_100)] == ["-", "0 B", "999 B", "92.1 kB"]
     assert [count_text(n) for n in (None, 7, 1.54e6, 3e21)] == ["-", "7", "1.54 M", "3000 E"]
     assert sorted(["b=10", "b=9", "b"], key=natural) == ["b", "b=9", "b=10"]
-
-
-def test_reports_import_few_files_of_the_runtime() -> None:
-    found = set()
-    for path in Path(module.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-                "aotbuild.runtime"
-            ):
-                found.add(node.module)
-    assert found <= {f"aotbuild.runtime.{name}" for name in READERS}
