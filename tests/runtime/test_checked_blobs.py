@@ -59,13 +59,6 @@ def test_a_missing_blob(source: DirectorySource, tmp_path: Path) -> None:
         read_blob(source, BLOB)
 
 
-def test_an_unreadable_blob(source: DirectorySource, tmp_path: Path) -> None:
-    (tmp_path / BLOB.path).unlink()
-    (tmp_path / BLOB.path).mkdir()
-    with pytest.raises(DamagedBlob, match="Is a directory"):
-        read_blob(source, BLOB)
-
-
 def test_permission_denied(source: DirectorySource, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> bytes:
         raise PermissionError(13, "Permission denied")
@@ -80,11 +73,6 @@ class TestIndex:
         index = tmp_path / "index"
         index.write_bytes(index.read_bytes()[:-5])
         with pytest.raises(InvalidIndex):
-            open_index(source)
-
-    def test_missing(self, source: DirectorySource, tmp_path: Path) -> None:
-        (tmp_path / "index").unlink()
-        with pytest.raises(InvalidIndex, match="no such file"):
             open_index(source)
 
     def test_of_a_newer_format(self, source: DirectorySource, tmp_path: Path) -> None:

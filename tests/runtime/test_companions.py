@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,6 @@ import aotbuild
 from aotbuild.errors import (
     CompanionMismatch,
     DamagedBlob,
-    InvalidIndex,
     NoExecutable,
 )
 from aotbuild.runtime import companions
@@ -94,11 +92,6 @@ def test_what_is_not_installed_is_named(site: Path, parts: dict[str, Path]) -> N
     assert not any("tpu: not installed" in line for line in trace)
 
 
-def test_the_base_alone_has_all_functions(site: Path, parts: dict[str, Path]) -> None:
-    install(site, parts, ["base"])
-    assert aotbuild.load("demo").functions == ("double",)
-
-
 def test_a_path_is_the_base_alone(site: Path, parts: dict[str, Path]) -> None:
     install(site, parts, parts)
     for place in (site / "demo", parts["base"]):
@@ -136,14 +129,6 @@ class TestRefused:
         assert error.expected != error.found
         assert "pip uninstall demo-aot-tpu" in str(error)
 
-    def test_another_part_in_its_place(self, site: Path, parts: dict[str, Path]) -> None:
-        install(site, parts, ["base", "tpu", "cuda"])
-        shutil.rmtree(site / "demo_aot_tpu")
-        shutil.copytree(site / "demo_aot_cuda", site / "demo_aot_tpu")
-        with pytest.raises(CompanionMismatch) as caught:
-            aotbuild.load("demo")
-        assert caught.value.found.startswith("part cuda of demo, ")
-
     @pytest.mark.parametrize(
         ("text", "found"),
         [
@@ -161,44 +146,6 @@ class TestRefused:
             aotbuild.load("demo")
         assert caught.value.found == found
 
-    @pytest.mark.parametrize(
-        ("file", "data", "found"),
-        [
-            (
-                "entry_points.txt",
-                b"[aotbuild.companions]\ngarbage\n",
-                "entry_points.txt, damaged: ",
-            ),
-            ("entry_points.txt", b"\xff", "entry_points.txt, damaged: 'utf-8'"),
-            ("METADATA", b"\xff", "'utf-8'"),
-            ("METADATA", b"Name: demo-aot-tpu\n", "none"),
-        ],
-    )
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-    @pytest.mark.parametrize("library", ["importlib.metadata", "importlib_metadata"])
-    def test_damaged_metadata(
-        self, site: Path, parts: dict[str, Path], library: str, file: str, data: bytes, found: str
-    ) -> None:
-        pytest.importorskip(library)  # the second takes the place of the first
-        install(site, parts, ["base", "tpu"])
-        (site / "demo_aot_tpu-1.0.dist-info" / file).write_bytes(data)
-        with pytest.raises(CompanionMismatch) as caught:
-            aotbuild.load("demo")
-        assert caught.value.found.startswith(found)
-
-    def test_a_damaged_index(self, site: Path, parts: dict[str, Path]) -> None:
-        install(site, parts, ["base", "tpu"])
-        index = site / "demo_aot_tpu" / "_aot" / "index"
-        index.write_bytes(index.read_bytes()[:-1])
-        with pytest.raises(InvalidIndex, match="demo_aot_tpu"):
-            aotbuild.load("demo")
-
-    def test_no_index(self, site: Path, parts: dict[str, Path]) -> None:
-        install(site, parts, ["base", "tpu"])
-        shutil.rmtree(site / "demo_aot_tpu" / "_aot")
-        with pytest.raises(InvalidIndex, match=r"demo_aot_tpu(.*\n){2}.*no such file"):
-            aotbuild.load("demo")
-
     def test_a_damaged_blob_is_named_where_it_is(self, site: Path, parts: dict[str, Path]) -> None:
         install(site, parts, ["base", "cpu"])
         (blob,) = (site / "demo_aot_cpu" / "_aot" / "blobs").iterdir()
@@ -207,17 +154,6 @@ class TestRefused:
             aotbuild.load("demo").double(X)
         assert caught.value.place == str(blob)
 
-    @pytest.mark.parametrize(
-        "names", [["evil"], {"a b": "demo"}, {"tpu": 1}, {"tpu": ""}, {"tpu": "a\x1bb"}]
-    )
-    def test_a_header_that_names_no_distributions(
-        self, site: Path, built: list[Built], tmp_path: Path, names: object
-    ) -> None:
-        header = {"companions": names}
-        unpack(put_wheel(tmp_path / wheels.NAME, built, header=header), site)
-        with pytest.raises(InvalidIndex, match="companions"):
-            aotbuild.load("demo")
-
 
 def test_doctor_lists_companions(site: Path, parts: dict[str, Path]) -> None:
     install(site, parts, ["base", "cpu"])
@@ -225,16 +161,6 @@ def test_doctor_lists_companions(site: Path, parts: dict[str, Path]) -> None:
     assert "companion  demo-aot-cpu 1.0\n" in shown
     assert "companion  demo-aot-cuda not installed\n" in shown
     assert "1 of 1 signatures have an executable that runs here" in shown
-
-
-@pytest.mark.parametrize("package", ["demo", "demo_aot_cpu"])
-def test_installed_parts_are_verified_one_by_one(
-    site: Path, parts: dict[str, Path], package: str
-) -> None:
-    install(site, parts, parts)
-    for command in (["verify", "--no-run"], ["inspect"]):
-        result = invoke(*command, package)
-        assert result.exit_code == 0, result.output
 
 
 def test_found_in_another_folder_of_the_path(

@@ -34,14 +34,3 @@ def test_a_failure_is_not_kept() -> None:
 def test_what_a_reentrant_call_made_is_kept() -> None:
     flight: SingleFlight[int] = SingleFlight()
     assert flight.get("key", lambda: flight.get("key", lambda: 1) + 1) == 1
-
-
-def test_dropped_values_are_made_again() -> None:
-    flight: SingleFlight[int] = SingleFlight()
-    flight.get("one", lambda: 1)
-    flight.get("two", lambda: 2)
-    flight.forget("one")
-    assert flight.values() == [2]
-    assert flight.get("one", lambda: 3) == 3
-    flight.clear()
-    assert flight.values() == []

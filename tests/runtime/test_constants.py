@@ -25,7 +25,6 @@ from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.record import Blob, Constant
 from aotbuild.runtime import checked_blobs
 from aotbuild.runtime.checked_blobs import DirectorySource, Mapper, Source
-from aotbuild.runtime.companions import JoinedSource
 from aotbuild.runtime.constants import Constants, read_constant
 from aotbuild.runtime.jax.backend import JaxExecutableLoader
 from aotbuild.runtime.library import Library
@@ -163,18 +162,8 @@ class TestMapping:
         found, constant = self.read(tmp_path)
         assert is_mapped(found, constant.blob)
 
-    def test_not_where_it_is_not_wanted(self, tmp_path: Path) -> None:
-        found, constant = self.read(tmp_path, maps=False)
-        assert not is_mapped(found, constant.blob)
-
     def test_not_if_anybody_may_write_it(self, tmp_path: Path) -> None:
         found, constant = self.read(tmp_path, mode=0o666)
-        assert not is_mapped(found, constant.blob)
-
-    def test_not_if_it_is_small(self, tmp_path: Path) -> None:
-        constant, data = constant_of(X)
-        source = in_folder(tmp_path, constant, data)
-        found = read_constant(source, Mapper(), constant, X.shape, X.dtype)
         assert not is_mapped(found, constant.blob)
 
     def test_a_replaced_file_changes_nothing(self, tmp_path: Path) -> None:
@@ -296,18 +285,3 @@ class TestCalls:
         mine = built[1].record
         blobs = {mine.blob.path, mine.calling.constants[0].blob.path}
         assert {name for name in source.asked if name.startswith("blobs/")} == blobs
-
-    def test_a_companion_is_asked_only_for_what_the_base_lacks(self, tmp_path: Path) -> None:
-        base, companion = tmp_path / "base", tmp_path / "companion"
-        sources = []
-        for folder in (base, companion):
-            folder.mkdir()
-            constant, data = constant_of(np.full(4, len(sources), np.float32))
-            sources.append((constant, CountingSource(in_folder(folder, constant, data))))
-        (first, one), (second, two) = sources
-        joined = JoinedSource(one, two)
-        for constant, value in ((first, 0), (second, 1)):
-            found = read_constant(joined, Mapper(), constant, (4,), np.dtype("f4"))
-            assert found.tolist() == [value] * 4
-        assert one.asked == [first.blob.path, second.blob.path]
-        assert two.asked == [second.blob.path]

@@ -9,10 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.processes import fresh
 
 from aotbuild.format.record import Requirements
-from aotbuild.platforms.base import host_part
 from aotbuild.platforms.cuda import host as cuda_host
 from aotbuild.platforms.cuda.host import capability_of
 from aotbuild.platforms.tpu.host import bounds
@@ -110,11 +108,6 @@ class TestOrder:
         assert in_executable_order(reversed(renumbered)) == tuple(renumbered)
         assert find_problem(needs(16, 4, "tpu"), renumbered) is None
 
-    def test_others_stay_as_they_are(self) -> None:
-        gpus = [Device(3), Device(1), Device(2)]
-        assert in_executable_order(gpus) == tuple(gpus)
-        assert bounds(gpus) is None
-
     def test_the_size_of_a_slice(self) -> None:
         assert bounds(V5E_4X4) == "4x4x1"
         assert bounds(V5E_4X4[4:8]) == "2x2x1"
@@ -159,14 +152,6 @@ class TestOrder:
                 ),
             ),
             (
-                needs(4, 2),
-                [Device(i) for i in range(4)],
-                (
-                    "expected 2 devices of each of 2 processes, one process after the other, "
-                    "found processes 0, 0, 0, 0"
-                ),
-            ),
-            (
                 needs(4, 1, "tpu"),
                 [TPU7X[i] for i in (0, 2, 1, 3)],
                 (
@@ -175,18 +160,10 @@ class TestOrder:
                 ),
             ),
             (needs(1, 3), [Device(0)], "found processes 0"),
-            (needs(1, 0), [Device(0)], "found processes 0"),
         ],
     )
     def test_what_does_not(self, requires: Requirements, devices: list[Device], words: str) -> None:
         assert words in str(find_problem(requires, devices))
-
-    def test_many_devices_are_not_all_told(self) -> None:
-        assert (
-            str(find_problem(needs(16, 4, "tpu"), [*V5E_4X4[4:], *V5E_4X4[:4]])).count("tpu:") == 32
-        )
-        wide = tpus(*((x, 0, 0) for x in range(40)))
-        assert "and 24 more" in str(find_problem(needs(40, 1, "tpu"), wide[::-1]))
 
     def test_each_process_gives_its_first_devices(self) -> None:
         everywhere = tuple(Device(i, i // 4) for i in range(8))
@@ -216,12 +193,6 @@ def test_capability_as_xla_compares_it(given: str, expected: str) -> None:
     assert capability_of(Device(0, compute_capability=given)) == expected
 
 
-def test_a_cpu_has_no_capability() -> None:
-    assert capability_of(Device(0, platform="cpu")) is None
-    rocm = Device(0, compute_capability="gfx942", client=Client("rocm 60300"))
-    assert host_part("rocm").facts(rocm) == (("capability", "gfx942"),)
-
-
 class TestProbe:
     """Facts of hosts that are not there."""
 
@@ -237,29 +208,6 @@ class TestProbe:
         )
         assert host.facts == (("capability", "9.0a"), *versions)
         assert not host.named
-
-    def test_a_part_of_a_slice(self) -> None:
-        client = Client(everywhere=tuple(V5E_4X4))
-        here = tuple(dataclasses.replace(device, client=client) for device in V5E_4X4[4:8])
-        host = probe(DeviceSet("tpu", here[0], here[:2], here, named=True))
-        assert (host.device_count, host.devices_everywhere, host.named) == (2, 4, True)
-        assert (host.device_kinds, host.facts) == (("TPU v5 lite",), (("topology", "4x4x1"),))
-
-    def test_a_platform_that_is_not_there(self) -> None:
-        host = probe("cuda")
-        assert (host.device_count, host.device_kinds, host.facts) == (0, (), ())
-
-    @pytest.mark.process
-    def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
-        code = """
-import json, sys
-from aotbuild.runtime.jax import backend
-found = backend.probe()
-others = [name for name in sys.modules if name.startswith("aotbuild.platforms.")]
-print(json.dumps([found.platform, len(found.plugins), sorted(others)]))
-"""
-        names = ["base", "cpu", "cpu.checks", "cpu.host"]
-        assert fresh(code) == ["cpu", 0, [f"aotbuild.platforms.{name}" for name in names]]
 
     @pytest.mark.parametrize(
         ("numbers", "expected"),

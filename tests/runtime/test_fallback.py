@@ -17,10 +17,8 @@ from support.packages import Built, build, portable, write
 
 import aotbuild
 from aotbuild.errors import (
-    AotbuildError,
     CompilationForbidden,
     DamagedBlob,
-    InvalidArgument,
     NoExecutable,
     SignatureMismatch,
 )
@@ -109,16 +107,6 @@ def test_an_editable_install_says_what_it_is(tmp_path: Path, source: None) -> No
 
 
 class TestPolicy:
-    def test_explain_does_not_depend_on_it(
-        self, tmp_path: Path, native: Built, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        library = aotbuild.load(write(tmp_path, [native]))
-        x = jax.numpy.asarray(X)
-        x.delete()
-        for policy in ("none", "jit"):
-            monkeypatch.setenv("AOTBUILD_FALLBACK", policy)
-            assert isinstance(library.explain("f", x).error, InvalidArgument)
-
     def test_the_variable_overrides_the_index(
         self, tmp_path: Path, native: Built, source: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -130,13 +118,6 @@ class TestPolicy:
         monkeypatch.setenv("AOTBUILD_FALLBACK", "none")
         with pytest.raises(SignatureMismatch):
             library.f(OTHER)
-
-    def test_another_value_is_refused(
-        self, tmp_path: Path, native: Built, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AOTBUILD_FALLBACK", "eager")
-        with pytest.raises(AotbuildError, match="expected one of none, portable, jit, found 'ea"):
-            aotbuild.load(write(tmp_path, [native])).f(OTHER)
 
 
 class TestJit:
@@ -218,21 +199,6 @@ class TestPortable:
             with pytest.raises(SignatureMismatch, match="REFUSED: another signature"):
                 library.f(Scaled(OTHER, other))
 
-    def test_symbolic_shapes_with_other_sizes_beside(self, tmp_path: Path) -> None:
-        from jax import export
-
-        (dim,) = export.symbolic_shape("b")
-        built = []
-        for size in (4, 6):
-            native = build("f", double, {"x": np.ones((2, size), "float32")})
-            shape = jax.ShapeDtypeStruct((dim, size), "float32")
-            built += [native, portable(native, double, shape, symbolic=True)]
-        library = aotbuild.load(write(tmp_path, built, fallback="portable"))
-        for shape in ((3, 4), (5, 6)):
-            x = np.ones(shape, "float32")
-            np.testing.assert_array_equal(library.f(x)["y"], x * 2)
-        assert library.stats()["portable_compiled"] == 2
-
     def test_nothing_fits(self, tmp_path: Path, native: Built) -> None:
         library = aotbuild.load(write(tmp_path, [native], fallback="portable"))
         with pytest.raises(SignatureMismatch, match="no portable record was built"):
@@ -242,16 +208,3 @@ class TestPortable:
         library = aotbuild.load(write(tmp_path, [portable(native, double)]))
         with pytest.raises(NoExecutable, match="only with fallback: portable"):
             library.f(X)
-
-    def test_a_damaged_one(self, tmp_path: Path, native: Built) -> None:
-        built = portable(native, double)
-        folder = write(tmp_path, [built], fallback="portable")
-        (folder / built.record.blob.path).write_bytes(b"")
-        with pytest.raises(DamagedBlob):
-            aotbuild.load(folder).f(X)
-
-    def test_what_is_no_array_is_refused_under_every_policy(
-        self, tmp_path: Path, native: Built
-    ) -> None:
-        with pytest.raises(InvalidArgument):
-            aotbuild.load(write(tmp_path, [native], fallback="portable")).f("text")

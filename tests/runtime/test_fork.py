@@ -89,30 +89,6 @@ def test_devices_of_jax_count_too(package: str, looked_up: str, used: str) -> No
     assert "which had devices already" in run(CODE, package, "jax", before, "lib.f(x)")
 
 
-def test_nothing_is_imported_to_watch(package: str) -> None:
-    code = """
-import json, sys, aotbuild
-aotbuild.load(sys.argv[1])
-print(json.dumps([name in sys.modules for name in ("jax", "jaxlib", "numpy", "ctypes")]))
-"""
-    assert fresh(code, package) == [False] * 4
-
-
-def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
-    """And not who its parent is now that the one between has ended."""
-    code = CODE.replace("if os.fork() == 0:", "if os.fork() == 0:\n    if os.fork(): os._exit(0)")
-    code = code.replace("= str(err)", "= str(os.getpid()) in str(err) and SAID in str(err)")
-    said = "SAID = f'forked from {os.getpid()}, which'; lib.f(x)"
-    assert run(code, package, "numpy", said, "lib.f(x)") is True
-
-
-@BACKENDS
-def test_it_is_explained(package: str, arrays: str) -> None:
-    text = run(CODE, package, arrays, "lib.f(x)", "str(lib.explain('f', x))")
-    assert "cannot run in a process that was forked" in text
-    assert "runs" not in text
-
-
 @BACKENDS
 def test_the_parent_goes_on(package: str, arrays: str) -> None:
     code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")

@@ -94,18 +94,6 @@ json.dump([before, [bool(found) for found in capi], values], sys.stdout)
     assert fresh(COUNT + code, str(folder)) == [[], [True, True], [1.0, 2.0, 3.0]]
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "import scipy.linalg",
-        "from aotbuild.runtime import custom_calls; custom_calls.PathFinder = None",
-    ],
-)
-def test_lapack_with_all_of_scipy(folder: Path, before: str) -> None:
-    code = f"{before}\njson.dump(np.asarray(library.solve(x)[0]).tolist(), sys.stdout)"
-    assert fresh(COUNT + code, str(folder)) == [1.0, 2.0, 3.0]
-
-
 def test_opening_and_listing_imports_neither_jax_nor_numpy(folder: Path) -> None:
     code = """
 import json, sys

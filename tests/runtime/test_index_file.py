@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from support.records import HEADER, make_function, make_record
 
-from aotbuild.errors import DamagedBlob, InvalidIndex
+from aotbuild.errors import InvalidIndex
 from aotbuild.format.index import Index, write_index
 from aotbuild.format.record import Record
 from aotbuild.runtime import checked_blobs as index_file
-from aotbuild.runtime.checked_blobs import DirectorySource, open_index, read_index
+from aotbuild.runtime.checked_blobs import DirectorySource, open_index
 
 RECORDS = [make_record(batch=batch) for batch in range(1, 41)]
 DATA = write_index(HEADER, [make_function()], RECORDS)
@@ -35,14 +35,6 @@ def opened(path: Path) -> Index:
 
 def by_key(index: Index, record: Record) -> list[Record]:
     return index.records("f", record.signature.key())
-
-
-def test_it_reads_what_is_there(path: Path) -> None:
-    index = opened(path)
-    assert index.header == Index.open(DATA, "index").header
-    assert list(index.functions()) == [make_function()]
-    assert all(by_key(index, record) == [record] for record in RECORDS)
-    assert read_index(DirectorySource(path.parent)) == DATA
 
 
 def test_opening_and_a_lookup_read_only_what_they_need(
@@ -97,27 +89,10 @@ def test_a_file_that_was_cut_short_is_refused(path: Path, size: int) -> None:
         opened(path)
 
 
-def test_a_disk_that_fails_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = opened(path)
-
-    def fails(*_: int) -> bytes:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "pread", fails)
-    with pytest.raises(InvalidIndex, match=r"a readable file\n.*Input/output error"):
-        index.records("f")
-
-
 def test_short_reads_are_put_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, size, at: read(fd, min(size, 100), at))
     assert opened(path).records("f") == Index.open(DATA, "index").records("f")
-
-
-def test_a_pointer_of_git_lfs_is_no_index(path: Path) -> None:
-    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    with pytest.raises(DamagedBlob, match="Git LFS"):
-        opened(path)
 
 
 def test_the_file_is_closed_with_the_index(path: Path) -> None:
@@ -137,12 +112,3 @@ def _links(folder: Path) -> Iterator[str]:
     for link in folder.iterdir():
         with suppress(OSError):  # the one that lists them is closed by now
             yield str(link.readlink())
-
-
-def test_a_small_index_is_read_whole(tmp_path: Path) -> None:
-    """So a package that is edited in place stays what it was, as long as a process has it open."""
-    path = tmp_path / "index"
-    path.write_bytes(DATA)
-    index = opened(path)
-    path.write_bytes(b"")
-    assert by_key(index, RECORDS[0]) == [RECORDS[0]]

@@ -123,13 +123,6 @@ def test_the_nearest_is_named(
     assert caught.value.trace == (line,)
 
 
-def test_only_a_combination_was_not_compiled(tmp_path: Path) -> None:
-    items = [labeled(*each) for each in ((1, "a"), (8, "a"), (8, "b"))]
-    with pytest.raises(SignatureMismatch) as caught:
-        aotbuild.load(write(tmp_path, items)).f(np.ones((1, 4), "float32"), "b")
-    assert len(caught.value.trace) == 1
-
-
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
 @pytest.mark.parametrize("value", [2.0, np.ones(3)])
 def test_x64(tmp_path: Path, arrays: Any, value: Any) -> None:
@@ -147,9 +140,3 @@ def test_the_order_of_bytes(tmp_path: Path, arrays: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"x.astype\(x.dtype.newbyteorder\("):
         f(other)
     f(other.astype(other.dtype.newbyteorder("=")))
-
-
-def test_another_static_value(tmp_path: Path) -> None:
-    f = aotbuild.load(write(tmp_path, [labeled(8, "a")])).f
-    with pytest.raises(SignatureMismatch, match="static mode: expected 'a', found 'c'"):
-        f(np.ones((8, 4), "float32"), "c")

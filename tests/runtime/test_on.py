@@ -116,17 +116,6 @@ show([misses, library.stats()["misses"]])
     assert run(folder, code) == [6, 6]
 
 
-def test_the_default_device_of_jax_does_not_move_a_view(folder: str) -> None:
-    code = """
-found = []
-with jax.default_device(devices[5]):
-    for _ in range(2):
-        found += ids(library.on(devices[3]).double(x)) + ids(library.double(x))
-show(found)
-"""
-    assert run(folder, code) == [3, 5, 3, 5]
-
-
 def test_what_is_committed_elsewhere_is_refused(folder: str) -> None:
     code = """
 view = library.on(devices[3])
@@ -167,38 +156,6 @@ show([
     assert compiled == 0
 
 
-def test_one_view_for_the_same_devices(folder: str) -> None:
-    code = """
-mesh = Mesh(np.array(devices[:2]), ("any",))
-same = [library.on(devices[:2]), library.on(tuple(devices[:2])), library.on(mesh),
-        library.on(NamedSharding(mesh, P())), library.on(devices[7]).on(devices[:2])]
-show([len({id(view) for view in same}), library.on(devices[0]) is library.on([devices[0]]),
-      library.on(devices[1::-1]) is same[0], repr(same[0]).partition(" on ")[2]])
-"""
-    assert run(folder, code) == [1, True, False, "cpu:0, cpu:1>"]
-
-
-def test_preload_loads_onto_a_view(folder: str) -> None:
-    code = """
-counts = [library.on(devices[2:4]).preload(), library.on(devices[2:4]).preload()]
-library.on(devices[2:4]).pair(x), library.on(devices[2]).double(x)
-show([counts, library.on(devices[6]).preload(), library.stats()["loaded"]])
-"""
-    assert run(folder, code) == [[3, 0], 2, 5]
-
-
-def test_closing_forgets_the_views(folder: str) -> None:
-    code = """
-view = library.on(devices[1])
-kernel = view.double
-kernel(x)
-library.close()
-show([library.on(devices[1]) is view, ids(kernel(x)), ids(library.on(devices[1]).double(x)),
-      library.stats()["loaded"]])
-"""
-    assert run(folder, code) == [False, [1], [1], 2]
-
-
 @pytest.mark.parametrize(
     ("where", "words"),
     [
@@ -226,13 +183,3 @@ kernel = library.on(devices[4]).slow
 show([*found, *ids(kernel(x)), library.stats()["fallbacks"]])
 """
     assert run(folder, code) == [3, 0, 4, {"portable": 2, "jit": 1}]
-
-
-def test_a_view_under_a_transformation(folder: str) -> None:
-    code = """
-library._sources["double"] = lambda x: x * 2 + 1
-kernel = library.on(devices[4]).double
-show([np.asarray(jax.jit(kernel)(x)).tolist() == (x * 2 + 1).tolist(),
-      library.stats()["transformed"]])
-"""
-    assert run(folder, code) == [True, 1]

@@ -89,11 +89,6 @@ def test_wrong_references() -> None:
         aotbuild.precompiled("decorated:g", fallback="jit")(triple)(X)
 
 
-def test_a_wrong_fallback_is_found_where_it_is_written() -> None:
-    with pytest.raises(AotbuildError, match="expected one of none, portable, jit, found 'yes'"):
-        aotbuild.precompiled("decorated:f", fallback="yes")
-
-
 class TestItsLibrary:
     def test_it_is_opened_at_its_first_use(self) -> None:
         fn = aotbuild.precompiled("decorated:f")(triple)
@@ -101,18 +96,6 @@ class TestItsLibrary:
         assert repr(library) == "<aotbuild.Library decorated, not opened yet>"
         assert library.functions == ("f",)
         assert repr(library).startswith("<aotbuild.Library demo at ")
-
-    def test_calls_use_it(self) -> None:
-        fn = aotbuild.precompiled("decorated:f")(triple)
-        assert fn.__aotbuild_library__.preload("f") == 1
-        np.testing.assert_array_equal(fn(X), X * 2)
-        assert fn.__aotbuild_library__.stats()["loaded"] == 1
-        assert fn.__aotbuild_library__ in libraries()
-
-    def test_its_kernel_falls_back_to_the_decorated_function(self) -> None:
-        fn = aotbuild.precompiled("decorated:f", fallback="jit")(triple)
-        other = np.ones(5, "float32")
-        np.testing.assert_array_equal(fn.__aotbuild_library__.f(other), other * 3)
 
     def test_of_a_package_that_is_not_there(self, tmp_path: Path) -> None:
         fn = aotbuild.precompiled("late:f", fallback="jit")(triple)
@@ -129,13 +112,6 @@ class TestLibraries:
         assert libraries() == (*before, first, second)
         first.close()
         assert libraries() == (*before, second)
-
-    def test_one_that_could_not_be_opened_is_none(self, tmp_path: Path) -> None:
-        before = libraries()
-        (tmp_path / "decorated/_aot/index").write_bytes(b"damaged")
-        with pytest.raises(AotbuildError):
-            aotbuild.load(tmp_path / "decorated")
-        assert libraries() == before
 
     def test_a_kernel_or_a_view_keeps_it(self, tmp_path: Path) -> None:
         def names() -> list[str]:

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.packages import Built, build, write
 
 import aotbuild
 from aotbuild.errors import SignatureMismatch
-from aotbuild.format.signature import Function
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 NAMES = ("x", "scale")
@@ -113,23 +110,3 @@ def test_an_argument_after_one_that_is_left_out_takes_no_others_place(tmp_path: 
     with pytest.raises(SignatureMismatch, match="missing a required argument: 'b'"):
         library.pair(X, c=X)
     library.close()
-
-
-def test_inside_a_transformation_the_source_is_called(tmp_path: Path) -> None:
-    (tmp_path / "demo").mkdir()
-    (tmp_path / "demo" / "__init__.py").touch()
-    write(tmp_path / "demo", signatures())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path))
-        kernel = aotbuild.precompiled("demo:score")(score)
-        found = jax.jit(lambda x: kernel(x, power=3)["y"])(X)
-        np.testing.assert_array_equal(found, X**3)
-        np.testing.assert_array_equal(kernel(jnp.asarray(X[0]), power=2)["y"], X[0] ** 2)
-
-
-def test_json() -> None:
-    function = signatures()[0].function
-    assert Function.from_json(function.to_json()) == function
-    for optional in (["x"], ["nothing"]):
-        with pytest.raises(ValueError, match="optional"):
-            Function.from_json({**function.to_json(), "optional": optional})

@@ -17,7 +17,7 @@ from aotbuild.errors import PlanError
 from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.checks import LEVELS, best_level, level_of, missing_features
+from aotbuild.platforms.cpu.checks import LEVELS, best_level, level_of
 from aotbuild.platforms.cpu.compile import PLATFORM
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.host import Cpuid
@@ -68,10 +68,6 @@ class TestTable:
     )
     def test_the_best_level_of_a_host(self, more: tuple[str, ...], level: str) -> None:
         assert best_level("x86_64", V4.features | set(more)) == level
-
-    def test_aarch64_has_one(self) -> None:
-        assert best_level("aarch64", {"fp", "asimd"}) == "aarch64"
-        assert missing_features("x86-64-v3", "aarch64", {"asimd"}) == ("x86_64",)
 
 
 class FakeLibrary:
@@ -175,17 +171,6 @@ class TestPlan:
         text = "targets: [cpu: {isa: [x86-64-v2+avx, x86-64-v3]}]\n"
         flags = [settings.xla_flags for settings, _, _ in make_jobs(plan(text, OLD).units)]
         assert [flag.rpartition("=")[2] for flag in flags] == ["AVX", "AVX2"]
-
-    @pytest.mark.parametrize("toolchain", [OLD, NEW], ids=str)
-    def test_another_architecture(self, toolchain: Toolchain) -> None:
-        with pytest.raises(PlanError, match="level aarch64 is for aarch64, this machine is x86_64"):
-            plan("targets: [cpu: {isa: aarch64}]\n", toolchain)
-
-    @pytest.mark.parametrize("toolchain", [OLD, NEW], ids=str)
-    def test_aarch64(self, toolchain: Toolchain) -> None:
-        ((settings, job, _),) = make_jobs(plan("", toolchain, architecture="aarch64").units)
-        assert list(map(str, job.targets)) == ["cpu:aarch64:1"]
-        assert "max_isa" not in settings.xla_flags
 
 
 class TestPlatform:

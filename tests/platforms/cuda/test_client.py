@@ -114,17 +114,3 @@ def test_with_jax(environment: Environment) -> None:
     assert found["setting"] is None
     ((name, options),) = found["asked"]
     assert (name, options["preallocate"]) == ("cuda", False)
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "option"),
-    [
-        ("XLA_PYTHON_CLIENT_PREALLOCATE", "true", "preallocate"),
-        ("XLA_CLIENT_MEM_FRACTION", "0.5", "memory_fraction"),
-        ("JAX_PJRT_CLIENT_CREATE_OPTIONS", "memory_fraction:1", "memory_fraction"),
-    ],
-)
-def test_variables_win(environment: Environment, variable: str, value: str, option: str) -> None:
-    (_, options), *_ = run(environment, WITH_JAX, **{variable: value})["asked"]
-    assert options.get("preallocate") is not False
-    assert option in options

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.manifests import refused, whole
+from support.manifests import whole
 from support.processes import ROOT
 
 from aotbuild.errors import ManifestError
@@ -50,13 +50,6 @@ class TestShipped:
         text = preset_files()[name].read_text(encoding="utf-8")
         assert re.match(r"# NVIDIA .*\.\n# Sources?: ", text)
 
-    def test_capabilities(self) -> None:
-        found = {name: shipped_preset(name).capability for name in preset_files()}
-        assert found["a100-40"] == "8.0"
-        assert found["h200"] == "9.0a"
-        assert found["gb200"] == "10.0a"
-        assert found["rtx-pro-6000"] == "12.0a"
-
 
 class TestRefused:
     def test_missing_and_unknown(self, tmp_path: Path) -> None:
@@ -84,22 +77,6 @@ class TestRefused:
     def test_capability(self, text: str, message: str, tmp_path: Path) -> None:
         (found,) = problems(tmp_path, GOOD.replace('"9.0a"', text))
         assert found.endswith(message)
-
-    def test_device_kind_that_ends_the_text(self, tmp_path: Path) -> None:
-        (found,) = problems(tmp_path, GOOD.replace("NVIDIA H200", "'NVIDIA \"H200\"'", 2))
-        assert "expected the name of a GPU as its driver has it" in found
-
-    @pytest.mark.parametrize(
-        ("text", "found"), [("", "nothing"), ("- 1\n", "a list"), ("h200\n", "the text 'h200'")]
-    )
-    def test_no_map(self, text: str, found: str, tmp_path: Path) -> None:
-        expected = "a map such as those in configs/targets of aotbuild"
-        assert problems(tmp_path, text) == [f"1:1: expected {expected}, found {found}"]
-
-    def test_name_of_the_file(self, tmp_path: Path) -> None:
-        assert problems(tmp_path, GOOD, "My GPU.yaml") == [
-            "1:1: 'My GPU' cannot be a target's name; rename the file"
-        ]
 
 
 class TestManifest:
@@ -132,26 +109,6 @@ class TestManifest:
                 'number 9.0; quote it: "9.0"'
             ),
         ]
-
-    @pytest.mark.parametrize(
-        ("gpu", "message"),
-        [
-            ("h20", ("0.cuda.gpu: unknown GPU 'h20' (did you mean 'h200'?), or name a file of your "
-             "own, such as ./my-gpu.yaml")),
-            ("[h200, voodoo]", ("0.cuda.gpu.1: unknown GPU 'voodoo'; known: a100-40, a100-80-pcie, "
-             "a100-80, a10g, b200, gb200, h100-pcie, h100-sxm, h200, l4, rtx-4090, rtx-pro-6000, "
-             "host, or name a file of your own, such as ./my-gpu.yaml")),
-            ("[]", "0.cuda.gpu: expected at least one entry, found an empty list"),
-        ],
-    )  # fmt: skip
-    def test_unknown(self, gpu: str, message: str) -> None:
-        assert refused(whole(f"targets: [cuda: {{gpu: {gpu}}}]\n")) == [f"targets.{message}"]
-
-    def test_file_named_like_a_preset(self, tmp_path: Path) -> None:
-        (tmp_path / "h200.yaml").write_text(GOOD, encoding="utf-8")
-        (tmp_path / "aot.yaml").write_text(whole("targets: [cuda: {gpu: ./h200.yaml}]\n"))
-        with pytest.raises(ManifestError, match="has the name of a preset, h200; rename the file"):
-            load_manifest(tmp_path / "aot.yaml")
 
 
 def _line(text: str, key: str) -> int:

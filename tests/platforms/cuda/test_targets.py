@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.manifests import manifest, refused, whole
+from support.manifests import manifest
 
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
@@ -66,10 +66,6 @@ class TestHardware:
         assert name == "target_config"
         assert target_config_text(text, VERSIONS) == H200
 
-    def test_capability_without_suffix(self) -> None:
-        ((_, text),) = hardware_of(shipped_preset("rtx-4090")).description
-        assert "cuda_compute_capability { major: 8 minor: 9 }\n" in text
-
     def test_memory_and_json(self) -> None:
         hardware = hardware_of(shipped_preset("h200"), "version: 3")
         assert hardware.memory == 150109945856
@@ -82,16 +78,6 @@ class TestUnits:
         targets = [str(unit.target) for unit in found]
         assert targets == ["cuda:h200:8", "cuda:l4:8", "cuda:h200:8@2"]
         assert found[0].hardware.kind == "NVIDIA H200"
-
-    def test_processes_that_cannot_share_the_mesh(self) -> None:
-        with pytest.raises(PlanError, match=r"functions\.f: no target has its number of devices"):
-            units("cuda: {gpu: h200, processes: 3}")
-
-    def test_duplicate(self) -> None:
-        targets = "targets: [cuda: {gpu: h200, processes: 2}, cuda: {gpu: h200, processes: 2}]\n"
-        assert refused(whole(targets)) == [
-            "targets.1: duplicate target 'cuda h200, processes 2', already in targets.0"
-        ]
 
     def test_one_process_and_trace_for_each_gpu(self) -> None:
         jobs = make_jobs(units("cuda: {gpu: [h200, l4]}, cpu, cuda: {gpu: h200, processes: 2}"))
@@ -115,15 +101,6 @@ class TestUnits:
 
 
 class TestPlan:
-    def test_packages(self) -> None:
-        assert description("cuda").packages("0.10.2") == [
-            "jax-cuda13-plugin==0.10.2",
-            "jax-cuda13-pjrt==0.10.2",
-            "nvidia-cuda-nvcc",
-            "nvidia-nvvm",
-            "absl-py",
-        ]
-
     def test_compiler_is_missing(self) -> None:
         request = manifest("targets: [cuda: {gpu: h200}]\n")
         with pytest.raises(PlanError) as caught:
@@ -143,16 +120,3 @@ class TestPlan:
         other = replace(other, toolchains=(replace(toolchain, plugins=plugins),))
         with pytest.raises(PlanError, match=r"cuda: jax-cuda13-plugin is 0.1, beside jax"):
             make_plan(manifest("targets: [cuda: {gpu: h200}]\n"), other)
-
-
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("RuntimeError: cuDNN not found.", "packages: [nvidia-cudnn-cu13]"),
-        ("INTERNAL: Pass pipeline failed", "triton.CompilerParams()"),
-        ("Cannot lower pallas_call on platform: gpu.", "install absl-py"),
-    ],
-)
-def test_hints(text: str, remedy: str) -> None:
-    assert remedy in description("cuda").hint(text)
-    assert description("cpu").hint(text) == ""

@@ -115,14 +115,6 @@ def test_generations(package: Package, environment: Environment) -> None:
     assert found["four tpu:v5e:2x2:4"].calling.out_specs == (("model",),)
 
 
-def test_a_mesh_of_the_builds_devices(tmp_path: Path, environment: Environment) -> None:
-    own = "own: {call: 'proj.model:own', args: [x: 'f32[8,128]'], mesh: {x: 4}}"
-    (record,) = build(tmp_path, environment, tpu("v5e:2x2"), own).records
-    assert str(record.target) == "tpu:v5e:2x2:4"
-    assert record.requires.device_kinds == (GENERATIONS["v5e"].kind,)
-    assert [str(aval) for aval in record.calling.outputs] == ["f32[2,128]"]
-
-
 def test_processes(tmp_path: Path, environment: Environment) -> None:
     targets = f"{tpu('v5e:4x4')}, {tpu('v6e:2x4', more=', processes: 2')}"
     functions = (spread("sixteen", 4, 4), spread("eight", 2, 4))
@@ -185,10 +177,3 @@ class TestPallas:
         notes = [note for note in package.notes if note.startswith("scaled()")]
         (note,) = set(notes)
         assert note.startswith("scaled(): no golden outputs: the function does not run on a CPU")
-
-    def test_not_for_cpus(self, tmp_path: Path, environment: Environment) -> None:
-        with pytest.raises(BuildError) as caught:
-            build(tmp_path, environment, f"cpu, {tpu('v5e:2x2')}", kernel("scaled"))
-        (failure,) = caught.value.failures
-        assert failure.unit.startswith("scaled() for cpu:")
-        assert "Kernels of Pallas are not compiled for CPUs: leave out" in failure.message

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from support.manifests import manifest, refused, whole
+from support.manifests import refused, whole
 
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import parse_manifest
-from aotbuild.platforms.building import Request
-from aotbuild.platforms.tpu.describe import TpuOptions, machine_counts, parse_slice, slice_pattern
+from aotbuild.platforms.tpu.describe import parse_slice, slice_pattern
 
 EXPECTED = "expected a topology such as 'v5e:2x2', of v4, v5e, v5p, v6e or tpu7x, found "
 
@@ -39,15 +38,6 @@ def test_known(name: str, devices: int, processes: int, bounds: tuple[int, int, 
     assert re.search(slice_pattern(), name)
 
 
-def test_other_machines() -> None:
-    slices = {"v5e:2x4": [1, 2, 8], "v6e:4x4": [2, 4, 16], "v5p:2x2x2": [2, 8], "v5e:1x1": [1]}
-    assert {name: machine_counts(parse_slice(name)) for name in slices} == slices
-    assert parse_slice("v5e:2x4").bounds(2) == (2, 2, 1)
-    assert parse_slice("v6e:4x4").bounds(2) == (2, 4, 1)
-    assert parse_slice("v5e:2x4").bounds(3) is None
-    assert parse_slice("v5p:2x2x2").bounds(1) is None
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -66,12 +56,6 @@ def test_refused(name: str, message: str) -> None:
 
 
 class TestManifest:
-    def test_options(self) -> None:
-        text = "targets: [tpu: {topology: [v5e:2x4, v6e:2x4], processes: 2}]\n"
-        assert manifest(text).targets == (
-            Request("tpu", TpuOptions(topology=["v5e:2x4", "v6e:2x4"], processes=2)),
-        )
-
     def test_place(self) -> None:
         text = whole("targets:\n- cpu\n- tpu: {topology: [v5e:2x2, v5litepod-4]}\n")
         with pytest.raises(ManifestError) as caught:
@@ -91,12 +75,4 @@ class TestManifest:
                 "targets.0.tpu.processes: 'v5e:2x2' can be in 1 or 4 processes, "
                 "one for each machine, found 3"
             ),
-        ]
-
-    def test_two_forms_of_a_slice_are_two_targets(self) -> None:
-        one = "tpu: {topology: 'v5e:2x4'}"
-        two = "tpu: {topology: 'v5e:2x4', processes: 2}"
-        assert len(manifest(f"targets: [{one}, {two}]\n").targets) == 2
-        assert refused(whole(f"targets: [{two}, {two}]\n")) == [
-            "targets.1: duplicate target 'tpu v5e:2x4, processes 2', already in targets.0"
         ]

@@ -38,12 +38,6 @@ def test_a_mesh_takes_slices_of_its_size(here: Environment) -> None:
     assert found == ["tpu:v5e:2x4:8", "tpu:v5p:2x2x2:8@2", "tpu:tpu7x:2x2x1:8"]
 
 
-def test_processes(here: Environment) -> None:
-    ((target, hardware),) = units("tpu: {topology: 'v6e:2x4', processes: 2}", here)
-    assert target == "tpu:v6e:2x4:8@2"
-    assert dict(hardware.description)["chips_per_host_bounds"] == (2, 2, 1)
-
-
 def test_without_mesh_one_device_of_each(here: Environment) -> None:
     entry = "call: m:f, args: [x: 'f32[4]']"
     found = units("tpu: {topology: ['v5e:1x1', 'v4:2x2x2']}", here, entry)
@@ -87,16 +81,3 @@ class TestJobs:
         assert given["TPU_LOAD_LIBRARY"] == given["ALLOW_MULTIPLE_LIBTPU_LOAD"] == "1"
         assert given["TPU_LOG_DIR"] == "disabled"
         assert given["JAX_PLATFORMS"] == "cpu"
-
-    def test_others_keep_their_worker(self) -> None:
-        plan = make_plan(manifest("", "call: m:f, args: [x: 'f32[4]']"), environment())
-        ((settings, _, _),) = make_jobs(plan.units)
-        assert not settings.process.one_job
-        assert not any("TPU" in name for name in settings.environment({}))
-
-
-def test_hints() -> None:
-    assert "interpret=True" in description("cpu").hint(
-        "Only interpret mode is supported on CPU backend."
-    )
-    assert "VMEM" in description("tpu").hint("… space=vmem, size = 0x1 …")

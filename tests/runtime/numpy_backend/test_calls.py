@@ -97,15 +97,6 @@ class TestEqualToTheOtherDoor:
     def test_trees_in_and_out(self, tmp_path: Path, tree: Any) -> None:
         check(tmp_path, lambda tree, x: {"same": tree, "more": Pair(x, [tree])}, tree, X)
 
-    def test_no_output(self, tmp_path: Path) -> None:
-        check(tmp_path, lambda _: (), X)
-
-    def test_unused_arguments(self, tmp_path: Path) -> None:
-        check(tmp_path, lambda x, _, y: x + y, X, 2 * X, 3 * X)
-
-    def test_keywords(self, tmp_path: Path) -> None:
-        check(tmp_path, lambda x, *, s, t: x * s + t, X, t=X, s=2.0)
-
     def test_constants(self, tmp_path: Path) -> None:
         built = build("f", lambda x, w: x @ w, {"x": X}, constants={"w": X.T.copy()})
         library = with_numpy(tmp_path, built)
@@ -186,17 +177,6 @@ class TestMemory:
 
 
 class TestLibrary:
-    def test_the_same_public_face(self, tmp_path: Path) -> None:
-        with_jax, without = both(tmp_path, build("f", lambda x: x * 2, {"x": X}))
-        assert repr(with_jax) == repr(without)
-        assert with_jax.functions == without.functions
-        assert str(with_jax.explain("f", X)) == str(without.explain("f", X))
-        assert str(without.explain("f", X[:1])) in str(with_jax.explain("f", X[:1]))
-        assert with_jax.stats().keys() == without.stats().keys()
-        assert [without.preload(), without.preload()] == [1, 0]
-        without.f(X)
-        assert without.stats()["loaded"] == 1
-
     def test_on_names_a_device(self, tmp_path: Path) -> None:
         library = with_numpy(tmp_path, build("f", lambda x: x * 2, {"x": X}))
         view = library.on("cpu:0")

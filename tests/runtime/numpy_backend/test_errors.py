@@ -19,7 +19,6 @@ from aotbuild.errors import (
     AotbuildError,
     InvalidArgument,
     NoExecutable,
-    NotTransformable,
     SignatureMismatch,
 )
 from aotbuild.platforms.base import Client
@@ -98,11 +97,6 @@ class TestErrors:
             with pytest.raises(InvalidArgument, match="ArrayImpl"):
                 library.f(jnp.asarray(X))
 
-    def test_inside_jit(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
-        with pytest.raises(InvalidArgument, match="Tracer"):
-            jax.jit(library.f)(X)
-
     def test_typed_keys(self, tmp_path: Path) -> None:
         key = jax.random.key(0)
         draw = build("draw", lambda k: jax.random.bits(k, (2,)), {"k": key})
@@ -139,11 +133,6 @@ class TestErrors:
         with pytest.raises(NoExecutable, match="arrays: a function over 64 devices needs load"):
             library.f(X)
         assert library.preload() == 0
-
-    def test_disable_jit(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
-        with jax.disable_jit(), pytest.raises(NotTransformable, match="calls executables only"):
-            library.f(X)
 
     def test_what_jaxlib_refuses_is_named(self, tmp_path: Path) -> None:
         library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))

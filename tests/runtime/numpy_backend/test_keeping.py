@@ -22,7 +22,7 @@ from aotbuild.runtime.numpy.arrays import DeviceArray
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 LARGE = np.ones((512, 1024), "float32")  # 2 MB
-DTYPES = ["float32", "bool", "complex64", "bfloat16", "float8_e4m3fn", "int4", "uint2"]
+DTYPES = ["float32", "bool", "bfloat16", "int4"]
 
 
 class Out(NamedTuple):
@@ -122,29 +122,6 @@ print(json.dumps(os.waitpid(child, 0)[1]))
         assert library.on(device).place(X).committed
         np.testing.assert_array_equal(library.on(device).f(library.on(device).place(X)), X * 2)
 
-    @pytest.mark.process
-    def test_on_a_device(self, tmp_path: Path) -> None:
-        code = """
-import json, sys
-import jax, numpy as np
-import aotbuild
-library = aotbuild.load(sys.argv[1])
-x = np.arange(12, dtype="float32").reshape(3, 4)
-second = library.on(jax.devices()[1])
-try:
-    library.on(jax.devices()).place(x)
-except aotbuild.errors.AotbuildError as err:
-    refused = str(err).splitlines()[1:]
-print(json.dumps([second.f(second.place(x)).device.id, [refused[0], refused[-1]]]))
-"""
-        folder = write(tmp_path, [build("f", lambda x: x * 2, {"x": X})])
-        where, refused = fresh(code, str(folder), devices=2)
-        assert where == 1
-        assert refused == [
-            "  expected a library on one device",
-            "Say how it is sharded: jax.device_put(tree, sharding).",
-        ]
-
 
 def decode() -> packages.Built:
     def fn(w: Any, cache: Any, x: Any) -> Any:
@@ -213,12 +190,6 @@ class TestKeeping:
         is_cache = "logits" not in names
         assert isinstance(logits, DeviceArray) is not is_cache
         assert all(isinstance(array, DeviceArray) is is_cache for array in cache)
-
-    def test_one_array_has_no_names(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": X}))
-        with pytest.raises(AotbuildError, match="expected no names\n  found    0"):
-            library.f.keeping(0)(X)
-        assert isinstance(library.f.keeping()(X), DeviceArray)
 
     def test_a_kept_result_goes_to_another_function(self, tmp_path: Path) -> None:
         library = with_numpy(
