@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from support.processes import clean_environment
 
@@ -15,44 +13,22 @@ SERVER = Path(__file__).parent / "server.py"
 
 
 class Forks:
-    """One server; `cases` is an .npz of inputs and expected outputs, `env` are variables."""
+    """One server; `cases` is an .npz of inputs and expected outputs."""
 
-    def __init__(self, cases: Path, arrays: str = "jax", **env: str) -> None:
+    def __init__(self, cases: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(SERVER), str(cases), arrays],
+            [sys.executable, str(SERVER), str(cases)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=clean_environment(**env),
+            env=clean_environment(),
         )
 
     def ask(self, place: Path) -> str:
-        """Return what becomes of loading and calling all that is in a folder or wheel.
-
-        Of an error of ours, its type alone.
-        """
-        answer = self.told(place)
-        return ": ".join(answer.split(": ")[:2]) if answer.startswith("refused") else answer
-
-    def told(
-        self,
-        place: Path,
-        functions: Iterable[str] | Mapping[str, str] | None = None,
-        path: Sequence[Path] = (),
-        **load: Any,
-    ) -> str:
-        """Return what becomes of loading a place and calling some of its functions, in order.
-
-        They are those of the cases, or by name those whose cases they are called with. `path` is
-        where to import from, `load` what `aotbuild.load` is given.
-        """
+        """Return what becomes of loading and calling all that is in a folder or wheel."""
         assert self._process.stdin
         assert self._process.stdout
-        if functions is not None and not isinstance(functions, Mapping):
-            functions = {name: name for name in functions}
-        folders = [str(folder) for folder in path]
-        job = {"place": str(place), "functions": functions, "path": folders, "load": load}
-        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.write(json.dumps(str(place)) + "\n")
         self._process.stdin.flush()
         answer: str = json.loads(self._process.stdout.readline())
         return answer

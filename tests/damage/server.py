@@ -1,12 +1,10 @@
 """Loads and calls packages, each in a forked child: nothing is imported two thousand times.
 
-    python server.py CASES.npz jax|numpy
+    python server.py CASES.npz
 
-CASES holds `NAME/in…` and `NAME/out…` for calls of the function NAME, or NAME@ANYTHING. Reads JSON
-lines {"place": …, "functions": {function: NAME} or null, "path": [folder…], "load": {…}} on stdin,
-writes one JSON line each: "functions" are called with the cases of NAME, "path" is where to import
-from, and "load" what `aotbuild.load` is given. The child may die of a signal, hang or answer
-wrongly; what became of it is the answer.
+CASES holds `NAME/in…` and `NAME/out…` for calls of the function NAME, or NAME@ANYTHING. Reads
+places as JSON lines on stdin, and writes one JSON line each. The child may die of a signal, hang or
+answer wrongly; what became of it is the answer.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 import aotbuild
@@ -31,6 +30,8 @@ from aotbuild.errors import AotbuildError
 
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
+    "aotbuild.runtime.jax.backend",
+    "aotbuild.runtime.jax.fallback",
     "aotbuild.runtime.dispatch",
     "aotbuild.runtime.package",
     "aotbuild.platforms.cpu.checks",
@@ -38,40 +39,30 @@ EARLY = (
     "safetensors.numpy",
     "scipy.linalg.cython_lapack",
 )
-OF_BACKEND = {
-    "jax": (
-        "jax",
-        "aotbuild.runtime.jax.backend",
-        "aotbuild.runtime.jax.backend",
-        "aotbuild.runtime.jax.fallback",
-    ),
-    "numpy": ("aotbuild.runtime.numpy.backend",),
-}
 CPU_SECONDS = 5  # more is a hang
 WALL_SECONDS = 60.0  # for a child that waits for ever and burns nothing
-ANSWER = 4000  # characters, at most
+ANSWER = 1000  # characters, at most
 
 
 def main() -> None:
-    path, arrays = sys.argv[1:]
-    for name in (*OF_BACKEND[arrays], *EARLY):
+    for name in EARLY:
         importlib.import_module(name)
     # jax asks for its plugins in each child: the files of all distributions are read once.
     metadata.entry_points = functools.cache(metadata.entry_points)  # type: ignore[assignment]
     metadata.entry_points(group="jax_plugins")
-    cases = dict(np.load(path))
+    cases = dict(np.load(sys.argv[1]))
     warnings.simplefilter("ignore")  # that jax dislikes fork: no backend is there yet
     for line in sys.stdin:
-        print(json.dumps(_in_child(json.loads(line), cases, arrays)), flush=True)
+        print(json.dumps(_in_child(json.loads(line), cases)), flush=True)
 
 
-def _in_child(job: dict[str, Any], cases: dict[str, Any], arrays: str) -> str:
+def _in_child(place: str, cases: dict[str, Any]) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         _be_quiet()
-        os.write(writing, _call_all(job, cases, arrays).encode())
+        os.write(writing, _call_all(place, cases).encode())
         os._exit(0)
     os.close(writing)
     ready, _, _ = select.select([reading], [], [], WALL_SECONDS)
@@ -95,34 +86,22 @@ def _be_quiet() -> None:
     os.dup2(nothing, 2)
 
 
-def _call_all(job: dict[str, Any], cases: dict[str, Any], arrays: str) -> str:
-    """Return `right`, `wrong: …`, `refused: …` (an error of ours) or `raised: …` (any other)."""
-    sys.path[:0] = job["path"]
+def _call_all(place: str, cases: dict[str, Any]) -> str:
+    """Return `right`, `wrong: …`, `refused: …` (by an error of ours) or `raised: …` (any other)."""
     try:
-        library = aotbuild.load(Path(job["place"]), arrays=arrays, **job["load"])
-        for function, name in _calls(job["functions"], cases):
+        library = aotbuild.load(Path(place))
+        for name in sorted({key.split("/")[0] for key in cases}):
+            function = name.partition("@")[0]
             kernel, given = getattr(library, function), _of(cases, f"{name}/in")
             # The second call is one that the C++ cache knows.
             for _ in range(2):
                 if not _is_right(kernel(*given), _of(cases, f"{name}/out")):
                     return f"wrong: {function}"
     except AotbuildError as err:
-        return f"refused: {type(err).__name__}: {err}"[:ANSWER]
+        return f"refused: {type(err).__name__}"
     except BaseException as err:  # noqa: BLE001 (whatever it is, it is the answer)
         return f"raised: {type(err).__name__}: {err}"[:ANSWER]
     return "right"
-
-
-def _calls(functions: dict[str, str] | None, cases: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return (function, case) of each call: by default, one for each case."""
-    names = sorted({key.split("/")[0] for key in cases})
-    known = functions or {name.partition("@")[0]: name.partition("@")[0] for name in names}
-    return [
-        (function, name)
-        for function, of in known.items()
-        for name in names
-        if name.partition("@")[0] == of
-    ]
 
 
 def _of(cases: dict[str, Any], prefix: str) -> list[Any]:
@@ -130,7 +109,7 @@ def _of(cases: dict[str, Any], prefix: str) -> list[Any]:
 
 
 def _is_right(result: Any, wanted: list[Any]) -> bool:
-    found = [*map(np.asarray, _leaves(result))]
+    found = [*map(np.asarray, jax.tree.leaves(result))]
     return len(found) == len(wanted) and all(
         have.shape == want.shape
         # Files of numpy have no dtypes of ml_dtypes, whose results are float32 there.
@@ -138,16 +117,6 @@ def _is_right(result: Any, wanted: list[Any]) -> bool:
         and np.allclose(have.astype(want.dtype), want, rtol=1e-5, atol=1e-5)
         for have, want in zip(found, wanted, strict=True)
     )
-
-
-def _leaves(result: Any) -> list[Any]:
-    if "jax" in sys.modules:
-        return list(sys.modules["jax"].tree.leaves(result))
-    if isinstance(result, dict):
-        return [leaf for key in sorted(result) for leaf in _leaves(result[key])]
-    if isinstance(result, list | tuple):
-        return [leaf for part in result for leaf in _leaves(part)]
-    return [] if result is None else [result]
 
 
 if __name__ == "__main__":

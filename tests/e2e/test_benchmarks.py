@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 from benchmarks import process, venvs
-from benchmarks.bars import OURS_GIVEN, OURS_HOLDING, all_bars
 from benchmarks.cold import in_rounds, mismatches, relative_difference
 from benchmarks.medians import paired, summarize
 from benchmarks.places import HERE
 from benchmarks.process import Sample
 from benchmarks.registry import System, read_systems
-from benchmarks.scripts import SCRIPTS, parse_rows
-from benchmarks.tables import page
+from benchmarks.scripts import SCRIPTS
 
 pytestmark = pytest.mark.any_jax
 
@@ -51,25 +49,6 @@ def cold_report(**first_results: list[float]) -> dict[str, Any]:
     }
 
 
-def results(part: str, report: dict[str, Any]) -> dict[str, Any]:
-    machine = {
-        "processor": "a CPU",
-        "cpus": 2,
-        "memory_gb": 8,
-        "system": "Linux 6",
-        "python": "3.11.1",
-        "date": "2026-01-01",
-    }
-    document = {
-        "part": part,
-        "quick": True,
-        "machine": machine,
-        "environments": {"jax": {"jax": "1.2.3", "numpy": "4.5"}},
-        "report": report,
-    }
-    return {part: document}
-
-
 class TestMedians:
     def test_median_and_quartiles(self) -> None:
         summary = summarize([5.0, 1.0, 4.0, 2.0, 3.0])
@@ -96,16 +75,6 @@ class TestRegistry:
         path.write_text('[new]\ntitle = "New"\nscripts = "x"\nmodels = ["resnet"]\n')
         with pytest.raises(ValueError, match=r"unknown \['scripts', 'resnet'\], missing"):
             read_systems(path)
-
-
-class TestEnvironments:
-    def test_our_wheel_replaces_our_name(self) -> None:
-        text = "# why\njax==1\n\naotbuild[build]\naotbuildings==2\n"
-        assert venvs.requirements_of(text, lambda: Path("/w/a.whl")) == [
-            "jax==1",
-            "aotbuild[build] @ file:///w/a.whl",
-            "aotbuildings==2",
-        ]
 
 
 class TestProcess:
@@ -164,38 +133,3 @@ class TestOutputs:
         assert mismatches(report) == [
             "transformer: numpy: outputs differ from jax.jit by 0.5 of the largest"
         ]
-
-
-class TestBars:
-    def test_met_missed_and_not_measured(self) -> None:
-        found = results("cold", cold_report(jit=[1.0], serialize=[0.5], **{OURS_GIVEN: [0.3]}))
-        verdicts = {bar.name: bar.verdict for bar in all_bars(found)}
-        assert verdicts["Cold start, transformer: numpy-fast / jit"] == "met"
-        assert verdicts["Cold start, transformer: numpy-fast / serialize"] == "missed"
-        assert verdicts["Cold start, transformer: jax / serialize"] == "not measured"
-
-    def test_every_peer_that_was_there_is_a_bar(self) -> None:
-        found = results("cold", cold_report(onnxruntime=[0.4], **{OURS_HOLDING: [0.3]}))
-        (bar,) = [bar for bar in all_bars(found) if "onnxruntime" in bar.name]
-        assert (bar.limit, bar.verdict) == (1.0, "met")
-
-
-class TestPage:
-    def test_systems_are_ordered_and_gaps_named(self) -> None:
-        text = page(results("cold", cold_report(jit=[1.0, 1.2], numpy=[0.25, 0.3])))
-        assert text.index("| numpy | 275 (262 to 288) | 0.25") < text.index("| jit | 1100")
-        assert "a CPU, 2 CPUs, 8 GB, Linux 6, Python 3.11.1, jax 1.2.3, numpy 4.5" in text
-        assert "- iree: exit status 1: no such module" in text
-
-    def test_other_columns_begin_another_table(self) -> None:
-        text = page(results("imports", {"rows": [{"a": 1}, {"a": 2}, {"b": 3}]}))
-        assert "| a |\n| --- |\n| 1 |\n| 2 |\n\n| b |\n| --- |\n| 3 |" in text
-
-
-class TestScripts:
-    def test_rows_of_lines_documents_and_lists(self) -> None:
-        assert parse_rows('noise\n{"a": 1}\n{"a": 2}\n') == [{"a": 1}, {"a": 2}]
-        assert parse_rows('{"a":\n 1}') == [{"a": 1}]
-        assert parse_rows('[{"a": 1}]') == [{"a": 1}]
-        with pytest.raises(ValueError, match="printed no JSON"):
-            parse_rows("done\n")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from gpu_bench.cases import CASES, specs
-from support.processes import ROOT, clean_environment, fresh
+from support.processes import ROOT, fresh
 
 GPU = ROOT / "benchmarks" / "gpu"
 # Per function: how far its results are from the reference, what is allowed, and how far twice them.
@@ -62,33 +60,3 @@ def test_functions_are_right(tmp_path: Path) -> None:
         assert apart["wrong"] == 0, name
         assert apart["error"] <= tolerance, name
         assert doubled["wrong"] or doubled["error"] > tolerance, name
-
-
-@pytest.mark.process
-@pytest.mark.any_jax
-def test_the_whole_command(tmp_path: Path) -> None:
-    """Build for this CPU, break one executable, and run the copy from another folder."""
-    names = "matmul_int8,decode,top_k"
-    environment, folder = clean_environment(), tmp_path / "built"
-    build = [sys.executable, GPU / "build.py", folder, "--platform", "cpu", "--functions", names]
-    subprocess.run(build, check=True, env=environment, capture_output=True)
-    plan = json.loads((folder / "functions.json").read_text())
-    plan["functions"]["matmul_int8"]["manifest"] = "not_built"
-    (folder / "functions.json").write_text(json.dumps(plan))
-    run = [sys.executable, folder / "benchmarks" / "gpu" / "run.py", folder, "--rounds", "1"]
-    results = tmp_path / "results"
-    done = subprocess.run(
-        [*run, "--out", results], check=True, env=environment, capture_output=True, text=True,
-        cwd=tmp_path,
-    )  # fmt: skip
-    (file,) = results.iterdir()
-    document = json.loads(file.read_text())
-    ways = {name: function["ways"] for name, function in document["functions"].items()}
-    assert ways["matmul_int8"]["untuned"][0]["failed"].startswith("PackageNotFound: ")
-    assert "failed" not in ways["matmul_int8"]["jit"][0]
-    for name in ("decode", "top_k"):
-        assert [way[0]["compilations"] for way in ways[name].values()] == [0, 1, 1]
-    starts = document["starts"]["top_k"]
-    assert all(each["start"] > 0 for found in starts.values() for each in found)
-    assert "not right: matmul_int8 (failed: PackageNotFound: " in done.stdout
-    assert "- untuned, compilations: 0" in done.stdout

@@ -130,15 +130,6 @@ def test_cold_builds_of_wheels(
     assert problems("hook", projects, builds, tmp_path, found) == []
 
 
-def test_workers(projects: Path, builds: Path, tmp_path: Path, every_write: bool) -> None:
-    """Only the worker is killed, for want of memory say: that costs this build a unit at most."""
-    found = chosen(every_write, builds, "command-line/cold")
-    found = [write for write in found if write.role == "worker"]
-    if not every_write:
-        found = [write for write in found if write.event in ("write", "os.rename")]
-    assert problems("command-line", projects, builds, tmp_path, found, alone=True) == []
-
-
 def chosen(every: bool, builds: Path, log: str, *others: str) -> list[Write]:
     """Return the writes of a build to be killed at: the first of each kind, or every one.
 
@@ -165,7 +156,6 @@ def problems(
     at: Sequence[Write],
     *,
     warm: bool = False,
-    alone: bool = False,
 ) -> list[str]:
     """Kill builds at writes, and build again; return what is wrong."""
 
@@ -173,7 +163,7 @@ def problems(
         case = KINDS[name](projects, folder / str(number))
         if warm:
             shutil.copytree(builds / name / "begin", case.folder, dirs_exist_ok=True)
-        wrong = problems_of(case, write, builds / name / "cold", alone=alone)
+        wrong = problems_of(case, write, builds / name / "cold")
         found = [f"{write}: {problem}" for problem in wrong]
         shutil.rmtree(case.folder)
         return found
@@ -182,20 +172,19 @@ def problems(
         return [each for found in threads.map(try_one, count(), at) for each in found]
 
 
-def problems_of(case: Case, write: Write, expected: Path, *, alone: bool) -> Iterator[str]:
+def problems_of(case: Case, write: Write, expected: Path) -> Iterator[str]:
     before, after = tree_of(case.folder / "out"), tree_of(expected / "out")
-    if not case.run(write, alone=alone):
+    if not case.run(write):
         yield "the write was not reached"
     found = folder_of(tree_of(case.folder / "out"))
-    if not alone and found not in (folder_of(before), folder_of(after)):
+    if found not in (folder_of(before), folder_of(after)):
         yield f"the output is neither the old one nor the new one: {sorted(found)}"
     case.run()
     if tree_of(case.folder / "out") != after:
         yield "the output is another one"
     if case.leftovers():
         yield f"left over: {case.leftovers()}"
-    stores = expected / "stores"
-    kept, wanted = entries_of(case.stores), entries_of(stores)
+    kept, wanted = entries_of(case.stores), entries_of(expected / "stores")
     if kept != wanted:
         yield f"in the store: {sorted(kept ^ wanted)}"
     names = {str(path.relative_to(case.stores)) for path in case.stores.glob("*/*")}

@@ -1,4 +1,4 @@
-"""Builds that share a store: a server of S3, killed or silent."""
+"""Builds that share a store: a server of S3."""
 
 from __future__ import annotations
 
@@ -63,29 +63,6 @@ boto3.client("s3", endpoint_url=url).create_bucket(Bucket="team")
 print(url, flush=True)
 sys.stdin.read()
 """
-# Builds as the hook does, and kills a process when the first unit is done.
-KILLING = """
-import json, os, signal, sys
-from dataclasses import asdict
-from pathlib import Path
-from aotbuild.build.pack import build_package
-from aotbuild.build.plan import make_plan
-from aotbuild.build.progress import UnitDone
-from aotbuild.build.sources import find_sources
-from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.toolchain import probe
-
-victim = [int(sys.argv[1])]
-
-def listener(event):
-    if isinstance(event, UnitDone) and victim:
-        os.kill(victim.pop(), signal.SIGKILL)
-
-manifest = load_manifest(Path("aot.yaml"))
-sources = find_sources(Path.cwd(), manifest.package)
-package = build_package(make_plan(manifest, probe()), sources, Path("out", "_aot"), listener)
-print(json.dumps({"store": asdict(package.store)}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +78,8 @@ def python(run: Path) -> Path:
 
 
 @pytest.fixture
-def s3(python: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """A server of the S3 protocol with a bucket `team`, and the variables that lead to it."""
+def s3(python: Path) -> Iterator[dict[str, str]]:
+    """The variables that lead to a server of the S3 protocol with a bucket `team`."""
     process = subprocess.Popen(
         [python, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env=clean_environment(**S3),
@@ -110,7 +87,7 @@ def s3(python: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     assert process.stdout is not None
     with process:
         try:
-            yield process, {**S3, "AWS_ENDPOINT_URL": process.stdout.readline().strip()}
+            yield {**S3, "AWS_ENDPOINT_URL": process.stdout.readline().strip()}
         finally:
             process.kill()
 
@@ -122,19 +99,15 @@ class Builder:
         self.python, self.store = python, folder / "store"
         self.root = write_project(folder / "project", MANIFEST, m=SOURCE)
 
-    def build(
-        self, *behind: object, code: str | None = None, given: object = "", **env: str
-    ) -> dict[str, Any]:
+    def build(self, *behind: object, **env: str) -> dict[str, Any]:
         """Build, with this behind the local store; return the document."""
         store = ",".join(map(str, (self.store, *behind)))
-        command = ["-c", code, str(given)] if code else ["-m", "aotbuild", "build", "--json"]
         done = subprocess.run(
-            [self.python, *command, *([] if code else ["--out", "out/_aot"])],
+            [self.python, "-m", "aotbuild", "build", "--json", "--out", "out/_aot"],
             cwd=self.root, capture_output=True, text=True, timeout=300,
             env=clean_environment(AOTBUILD_STORE=store, AOTBUILD_JOBS="1", **env),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-        self.warnings = [line for line in done.stderr.splitlines() if "left out" in line]
         self.printed = done.stdout + done.stderr
         document: dict[str, Any] = json.loads(done.stdout)
         return document
@@ -149,24 +122,10 @@ class Builder:
         return tree_of(self.root / "out" / "_aot")
 
 
-@pytest.fixture(scope="module")
-def a(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """A builder whose own store has all that the project needs."""
-    builder = Builder(python, tmp_path_factory.mktemp("a"))
-    builder.build()
-    return builder
-
-
-@pytest.fixture
-def b(python: Path, tmp_path: Path) -> Builder:
-    """A builder with an empty store, elsewhere."""
-    return Builder(python, tmp_path / "b" / "elsewhere")
-
-
 def test_what_one_builder_pushes_no_other_compiles(
-    python: Path, tmp_path: Path, b: Builder, s3: tuple[subprocess.Popen[str], dict[str, str]]
+    python: Path, tmp_path: Path, s3: dict[str, str]
 ) -> None:
-    a, env = Builder(python, tmp_path / "a"), s3[1]
+    a, b, env = Builder(python, tmp_path / "a"), Builder(python, tmp_path / "b" / "elsewhere"), s3
     first = a.build("s3://team/prefix", **env)
     assert a.compilations > 0
     assert first["store"]["pushed"] == first["store"]["made"] > 0
@@ -183,16 +142,3 @@ def test_what_one_builder_pushes_no_other_compiles(
     files = {**tree_of(a.root), **tree_of(a.store), **tree_of(b.root), **tree_of(b.store)}
     assert SECRET not in a.printed + b.printed
     assert not [name for name, data in files.items() if SECRET.encode() in data]
-
-
-def test_a_server_that_dies_in_the_middle_of_a_build(
-    a: Builder, b: Builder, s3: tuple[subprocess.Popen[str], dict[str, str]]
-) -> None:
-    server, env = s3
-    a.build("s3://team", **env)
-    store = b.build("s3://team", code=KILLING, given=server.pid, **env)["store"]
-    assert store["fetched"] > 0
-    assert store["made"] > 0
-    assert len(b.warnings) == 1
-    assert b.warnings[0].startswith("s3://team: left out for the rest of the build: ")
-    assert b.package == a.package

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 from support.cli import invoke
 from support.forks import forked
-from support.installs import build_wheel, install_by_uv, make_layer, pip, tree_of
+from support.installs import build_wheel, install_by_uv, pip
 from support.projects import copy_project
 
 from aotbuild.verify.api import Options, verify
@@ -206,38 +206,6 @@ class TestInstalled:
 
 
 @pytest.mark.any_jax
-class TestEditable:
-    """In a layer over the tests' environment, which has what an isolated build would bring."""
-
-    def install(self, project: Path, folder: Path, **env: str) -> Path:
-        python = make_layer(folder / "env")
-        pip(python, "install", "--quiet", "editables", links=folder)  # hatchling would ask for it
-        options = ("install", "--quiet", "--no-build-isolation", "-e", project)
-        pip(python, *options, links=folder, **env)
-        return python
-
-    def test_calls_go_to_the_source(self, small: Path, tmp_path: Path) -> None:
-        before = tree_of(small)
-        python = self.install(small, tmp_path)
-        code = (
-            "import aotbuild, digits, digits.data, numpy as np;"
-            "library = aotbuild.load('digits');"
-            "print(digits.__file__, library.functions);"
-            "images = np.ones((1, 8, 8), np.float32);"
-            "print(library.embed(digits.data.load_params(), images).shape)"
-        )
-        done = subprocess.run(
-            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
-        assert str(small) in done.stdout
-        assert "('embed',)" in done.stdout
-        said = "digits is an editable install without executables: calls go to the source\n"
-        assert done.stderr == said
-        assert tree_of(small) == before
-
-
-@pytest.mark.any_jax
 def test_the_hook_and_the_command_build_one_package(small: Path, tmp_path: Path) -> None:
     wheel = build_wheel(small, tmp_path / "out")
     assert invoke("build", small / "aot.yaml", "--out", tmp_path / "_aot").exit_code == 0
@@ -265,18 +233,6 @@ class TestRefusing:
         output = self.build_broken(project, "batch: [1, 8, 32]", "bacth: [1]")
         place = "aot.yaml:15:17: functions.predict.args.images"
         assert f"{place}: unknown dim 'batch' (did you mean 'bacth'?)" in output
-        assert "Traceback" not in output
-
-    def test_function_not_found(self, small: Path) -> None:
-        output = self.build_broken(small, "digits.model:embed", "digits.model:ebmed")
-        name = "functions.embed.call: digits.model:ebmed: digits.model"
-        assert f"{name} has no 'ebmed' (did you mean 'embed'?)" in output
-        assert "Traceback" not in output
-
-    def test_option_of_the_hook(self, project: Path) -> None:
-        options = {"old": '= "aot.yaml"', "new": "= 3", "file": "pyproject.toml"}
-        output = self.build_broken(project, **options)
-        assert "hooks.aotbuild]: manifest: expected a path, found 3" in output
         assert "Traceback" not in output
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from pathlib import Path
 
@@ -75,10 +76,14 @@ def test_a_target(name: str) -> None:
     assert says in refusal(with_options("purity: check", targets=target))
 
 
+def with_2_gib() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+
 @pytest.mark.process
 def test_plan_needs_no_memory_for_it(tmp_path: Path) -> None:
     (tmp_path / "aot.yaml").write_text(with_options("mesh: {a: 100000000}"))
-    ended = command("plan", tmp_path / "aot.yaml", memory=2 << 30)
+    ended = command("plan", tmp_path / "aot.yaml", first=with_2_gib)
     assert_refused(ended, "expected at most 65536, found the number 100000000", codes=[3])
 
 

@@ -53,10 +53,10 @@ class Case:
     command: tuple[str, ...]
     layers: tuple[str, ...]
 
-    def run(self, at: Write | None = None, *, alone: bool = False, log: Path | None = None) -> bool:
+    def run(self, at: Write | None = None, log: Path | None = None) -> bool:
         """Run the build, which must succeed; return whether it was killed instead, at a write.
 
-        It is killed there; only its worker if `alone`, and the rest ends as it may.
+        It is killed there.
         """
         done = self.folder.with_suffix(".killed")
         done.unlink(missing_ok=True)
@@ -64,7 +64,6 @@ class Case:
             "root": str(self.folder),
             "log": str(log or self.folder.with_suffix(".log")),
             "at": [at.role, at.event, at.place, at.number] if at else None,
-            "alone": alone,
             "done": str(done),
         }
         temporary = self.folder / "tmp"
@@ -89,8 +88,7 @@ class Case:
         )
         code = int(ended.stdout.splitlines()[-1])
         was_killed = done.exists()
-        if not (was_killed and alone):
-            assert code == (-signal.SIGKILL if was_killed else 0), f"{at}\n{ended.stdout}"
+        assert code == (-signal.SIGKILL if was_killed else 0), f"{at}\n{ended.stdout}"
         return was_killed
 
     @property

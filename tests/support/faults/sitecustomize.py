@@ -2,9 +2,8 @@
 
 PYTEST_FAULTS is JSON: `root` (only what is below it counts), `log` (a file that gets a line of JSON
 for each write), `at` (none, or the write to be killed at: `[role, event, place, number]`, counted
-from 0 in one process) and `done`, a file that is made at the kill, which comes once. At a write of
-the build, the build is killed. At one of a worker it is the worker if `alone`, else the build: then
-the worker stops there, and waits for its own end.
+from 0 in one process) and `done`, a file that is made at the kill, which comes once. The
+build is killed; at a write of a worker, the worker stops there, and waits for its own end.
 
 The variable has a name that is not in the key of a whole build, so another fault is no reason to
 build anew.
@@ -99,12 +98,12 @@ def place_of(path: Any, folder: Any = None) -> str | None:
 
 
 def kill() -> None:
-    """End the build or the worker, once."""
+    """End the build, once."""
     try:
         os.close(os.open(GIVEN["done"], os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return
-    if GIVEN["alone"] or not IS_WORKER:
+    if not IS_WORKER:
         os.kill(os.getpid(), signal.SIGKILL)
     # A worker's fork is a child of the worker, which is one of the build.
     parent = os.getppid()
