@@ -98,9 +98,9 @@ class Server:
                     return
         raise AssertionError(f"exit {self.process.wait()}\n{''.join(self.lines)}")
 
-    def stop(self, by: signal.Signals = signal.SIGTERM) -> str:
+    def stop(self) -> str:
         """End it as an orchestrator does, and return all that it has printed."""
-        self.process.send_signal(by)
+        self.process.terminate()
         assert self.process.stdout is not None
         with self._watched():
             self.lines.extend(self.process.stdout)
@@ -162,7 +162,7 @@ class Recipe:
             found["PATH"] = os.pathsep.join([str(self.python.parent), found["PATH"]])
         return found
 
-    def run(self, command: str, stdin: str | None = None, **env: str) -> str:
+    def run(self, command: str, **env: str) -> str:
         """Run a command of the page, and return what it prints."""
         done = subprocess.run(
             shlex.split(command),
@@ -170,7 +170,6 @@ class Recipe:
             env=self.environment(**env),
             capture_output=True,
             text=True,
-            input=stdin,
             timeout=LIMIT,
         )
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -34,10 +34,6 @@ WEIGHTS = b"weights" * 10
 _BYTES: dict[str, bytes] = {}
 
 
-# What a function has whose records `make_record` makes; `verify` compares them.
-FITTING: dict[str, Any] = {"keywords": (), "statics": (Static("k", 3),)}
-
-
 def make_function(name: str = "f", **changes: Any) -> Function:
     fields: dict[str, Any] = {
         "name": name,
