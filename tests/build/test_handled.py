@@ -233,20 +233,10 @@ def test_every_kind_gives_the_right_numbers(package: Package) -> None:
     assert set(found.values()) == {0}
 
 
-def test_inputs_that_nothing_uses_are_kept_only_on_demand(records: dict[str, Record]) -> None:
-    assert records["unused"].calling.kept == (1,)
-    assert records["unused_kept"].calling.kept == (0, 1, 2)
-
-
 def test_donation_names_leaves_in_the_order_of_the_signature(records: dict[str, Record]) -> None:
     # Leaves are a, then the keywords by name: b, z.
     assert records["between"].calling.donated == (2,)
     assert records["tree_step"].calling.donated == (0, 1)
-
-
-def test_custom_call_of_the_user_is_recorded_as_theirs(records: dict[str, Record]) -> None:
-    (call,) = records["custom"].requires.custom_calls
-    assert (call.target, call.provider) == ("proj_qr", "user")
 
 
 def test_shell_settings_are_ignored(records: dict[str, Record]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.cli import Result, invoke
-from support.fake_index import make_index
 from support.projects import write_project
 
 from aotbuild.toolchains.toolchain import probe
@@ -82,30 +81,6 @@ def test_the_document(project: Path) -> None:
         "devices": 1,
         "jaxlib": environment.toolchains[0].jaxlib,
     }
-
-
-@pytest.mark.process
-def test_a_toolchain_that_is_made_later(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running = probe().toolchains[0].jax
-    other = "0.10.2" if running != "0.10.2" else "0.12.0.1"
-    make_index(tmp_path, monkeypatch, [other])
-    text = f"toolchains: [{{jax: {running}}}, {{jax: {other}}}]\n"
-    (project / "aot.yaml").write_text(MANIFEST + text)
-    result = plan(project, "--json")
-    assert result.exit_code == 0, result.output
-    assert "no lock beside the manifest (aotbuild lock); asking uv" in result.stderr
-    first, second = json.loads(result.stdout)["toolchains"]
-    assert (first["jax"], first["made_by"], first["lock"]) == (running, None, None)
-    assert (second["jaxlib"], second["made_by"], second["lock"]) == (other, "uv", None)
-    shown = plan(project).stdout
-    target = f"cpu:{probe().isa}:1"
-    for jaxlib in (running, other):
-        assert f"{target} with jaxlib {jaxlib}" in shown
-    assert f"toolchain: jax {other}, jaxlib {other}, Python" in shown
-    assert "(made by uv)" in shown
-    assert not (tmp_path / "toolchains" / "environments").exists()
 
 
 def test_all_problems_of_a_manifest_are_printed(project: Path) -> None:

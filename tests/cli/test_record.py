@@ -18,7 +18,7 @@ from support.packages import build, write
 from support.processes import clean_environment
 
 from aotbuild.manifest import load_manifest
-from aotbuild.record.call_log import CallLog, first_line, read_call_log
+from aotbuild.record.call_log import CallLog, read_call_log
 from aotbuild.record.recorder import run_watched
 
 NET = """\
@@ -239,18 +239,6 @@ class TestCommands:
             assert process.stdout.readline() == "on\n"
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=60) == 9
-
-    @pytest.mark.parametrize(
-        ("options", "said"),
-        [
-            ((), "give a command after --, as"),
-            (("--from", "calls.jsonl", "--", "true"), "give a command after --, as"),
-            (("--from", "calls.jsonl", "--check", "pkg"), "--from runs nothing"),
-        ],
-    )
-    def test_usage(self, options: tuple[str, ...], said: str) -> None:
-        Path("calls.jsonl").write_bytes(first_line())
-        assert said in invoke("record", *options).stderr
 
 
 CHECKED = """

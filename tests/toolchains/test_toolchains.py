@@ -18,7 +18,6 @@ from aotbuild.build.requires_dist import build_requirements
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.toolchains import uv
 from aotbuild.toolchains.environments import find_environment, make_environments
 from aotbuild.toolchains.toolchain import Environment, Toolchain, probe
 from aotbuild.toolchains.uv import cache_root, find_python, running_python
@@ -220,12 +219,6 @@ class TestRefused:
         message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         assert "hash mismatch" in message.lower()
         assert digest in message
-
-    def test_without_uv(self, index: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "uv", None)
-        monkeypatch.setenv("PATH", str(folder))
-        with pytest.raises(PlanError, match=r"which is not installed; install aotbuild\[build\]"):
-            uv.uv_program()
 
 
 def test_a_place_of_toolchains_is_absolute() -> None:

@@ -178,18 +178,6 @@ class TestRefused:
             with pytest.raises(WheelRefused, match="merge first, and split what that writes"):
                 merge_wheels([wheel, path], tmp_path / "merged")
 
-    @pytest.mark.parametrize("name", ["../../evil", "other"])
-    def test_metadata_of_another_name(self, built: list[Built], tmp_path: Path, name: str) -> None:
-        """New files are named by it."""
-        metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n"
-        metadata += "".join(f"Requires-Dist: {line}\n" for line in wheels.REQUIRES)
-        changes = {f"{wheels.INFO}/METADATA": metadata.encode()}
-        wheel = put_wheel(tmp_path / BASE, everywhere(built), changes=changes)
-        with pytest.raises(WheelRefused) as caught:
-            split(wheel, tmp_path / "out")
-        words = f"METADATA is not of {BASE}: expected demo 1.0, found {name} 1.0"
-        assert caught.value.reasons == (f"wheel: {words}",)
-
     @pytest.mark.parametrize(
         ("line", "reason"),
         [
@@ -230,10 +218,6 @@ class TestCommand:
         assert [Path(item["path"]).name for item in document["wheels"]] == [BASE, CUDA, TPU]
         sizes = [(tmp_path / "json" / name).stat().st_size for name in (BASE, CUDA, TPU)]
         assert [item["size"] for item in document["wheels"]] == sizes
-
-    def test_unknown_family(self, wheel: Path, tmp_path: Path) -> None:
-        result = run("split", wheel, "--out", tmp_path / "out", "--keep", "cpu,gpu", code=2)
-        assert "'gpu' is no family of targets" in result.stderr
 
 
 @pytest.mark.wheel
