@@ -5,9 +5,7 @@ Full disks, and readers that left. Devices and pipes stay, links lead on, and no
 
 from __future__ import annotations
 
-import os
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +15,6 @@ import pytest
 from faults.ended import NEVER, assert_done, assert_refused, command, files_in
 from faults.odd_builds import Project
 from faults.readers import WHEEL, wheel_with
-from faults.special_files import folder, listener
 from support.cli import invoke
 from support.processes import ROOT, clean_environment
 
@@ -127,19 +124,6 @@ def written(here: Path) -> bytes:
     return data
 
 
-def test_a_device_stays(here: Path) -> None:
-    try:
-        os.mknod(here / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
-        (here / "null").open("wb").close()
-    except OSError:  # only root may make one, and not on every file system
-        pytest.skip("no device can be made here")
-    (here / "link").symlink_to("null")
-    for out in ("null", "link"):
-        assert_done(invoke(*WRITER, out))
-    assert stat.S_ISCHR((here / "null").stat().st_mode)
-    assert (here / "link").is_symlink()
-
-
 def test_a_link_leads_on(here: Path) -> None:
     data = written(here)
     (here / "sub").mkdir()
@@ -150,16 +134,6 @@ def test_a_link_leads_on(here: Path) -> None:
         assert (here / target).read_bytes() == data
         assert (here / "link").is_symlink()
         (here / "link").unlink()
-
-
-@pytest.mark.parametrize("make", [folder, listener], ids=lambda make: make.__name__)
-def test_what_cannot_be_written_to(make: Callable[[Path], None], here: Path) -> None:
-    make(here / "place")
-    before = os.lstat(here / "place")
-    names = files_in(here)
-    assert_refused(invoke(*WRITER, "place"))
-    assert os.lstat(here / "place") == before
-    assert files_in(here) == names
 
 
 @pytest.mark.process

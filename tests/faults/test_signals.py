@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from faults.ended import NEVER, files_in
-from support.forks import forked
 from support.installs import tree_of
 from support.moments import Ended, Moment, leftovers, run_until
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
@@ -198,31 +197,3 @@ def test_kill_9_between_two_renames(project: Project, is_stopped: bool) -> None:
     assert project.run(moment, following, first=NO_EXCHANGE).code == code
     assert tree_of(project.package) == before
     assert project.left() == []
-
-
-def test_what_killed_builds_left_is_not_shipped(made: Path, tmp_path: Path) -> None:
-    folder = tmp_path
-    root = Path(shutil.copytree(made / "p", folder / "p"))
-    for place in (root, root / "proj", root / "proj" / "sub"):
-        left = place / ".aotbuild-tmp-0123456789ab-x" / "_aot"
-        left.mkdir(parents=True)
-        (left / "index").touch()
-        (left.parent / LOCK).touch()
-        (place / ".aotbuild-old").mkdir()
-        (place / ".aotbuild-old" / "file").touch()
-    (root / "proj" / "sub" / "__init__.py").touch()
-    code = """
-import json, sys, tarfile, zipfile
-from hatch_aotbuild.backend import build_sdist, build_wheel
-wheel, sdist = (build(sys.argv[1]) for build in (build_wheel, build_sdist))
-with zipfile.ZipFile(f"{sys.argv[1]}/{wheel}") as archive:
-    found = {"wheel": archive.namelist()}
-with tarfile.open(f"{sys.argv[1]}/{sdist}") as archive:
-    found["sdist"] = archive.getnames()
-print(json.dumps(found))
-"""
-    variables = {"AOTBUILD_STORE": str(made / "store")}
-    for kind, names in forked(code, str(folder), path=root, **variables).items():
-        assert [name for name in names if ".aotbuild" in name] == []
-        assert [name for name in names if name.endswith("sub/__init__.py")]
-        assert any(name.endswith("_aot/index") for name in names) == (kind == "wheel")
