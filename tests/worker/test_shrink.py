@@ -165,16 +165,6 @@ def test_one_that_crashes_when_loaded_fails_the_build(tmp_path: Path) -> None:
         wave(tmp_path, code=CRASHES_WHEN_LOADED)
 
 
-def test_a_second_build_has_the_plain_one_and_its_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
-    first = wave(tmp_path / "one", code=OTHER_RESULTS)
-    second = wave(tmp_path / "two", code=OTHER_RESULTS)
-    assert second.notes == first.notes
-    assert second.records == first.records
-
-
 def test_a_compiler_that_always_crashes_fails_its_unit_as_before(tmp_path: Path) -> None:
     code = "import ctypes\njax.stages.Lowered.compile = lambda *_, **__: ctypes.string_at(0)\n"
     with pytest.raises(BuildError) as caught:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import types
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jax
 import pytest
-from support.projects import build, write_project
 
 from aotbuild.errors import TraceRefused
 from aotbuild.worker.wrap import Decorator, Wrapped, unwrap
@@ -73,22 +71,6 @@ def test_compiler_options_of_a_plain_jit_are_those_of_the_manifest() -> None:
     assert wrapped(plain).function is plain
     with pytest.raises(TraceRefused, match="under compiler_options:"):
         wrapped(method)
-
-
-@pytest.mark.process
-def test_what_init_writes_for_compiler_options_is_built(tmp_path: Path) -> None:
-    code = (
-        "import jax\nfrom functools import partial\n"
-        "@partial(jax.jit, compiler_options={'xla_cpu_enable_fast_math': False})\n"
-        "def f(x):\n    return x + 1\n"
-    )
-    text = (
-        "version: 1\npackage: proj\ntargets: [cpu]\nfunctions:\n  f: {call: 'proj.code:f', "
-        "args: [x: 'f32[3]'], compiler_options: {xla_cpu_enable_fast_math: false}}\n"
-    )
-    package = build(write_project(tmp_path / "here", text, code=code), tmp_path / "_aot")
-    (record,) = package.records
-    assert record.provenance["compiler_options"] == {"xla_cpu_enable_fast_math": False}
 
 
 def test_a_functions_own_jit_is_taken_off() -> None:
