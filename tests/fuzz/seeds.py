@@ -168,7 +168,7 @@ def _compiled(function: Callable[[Any], Any]) -> bytes:
 
 def write(names: list[str]) -> None:
     """Write the corpora of these harnesses, or all."""
-    makers = {**vars(seeds_build), "protocol": seeds_build.protocol_seeds, **globals()}
+    makers = {**vars(seeds_build), **globals()}
     known = [path.stem.removeprefix("fuzz_") for path in sorted(HERE.glob("fuzz_*.py"))]
     for name in names or known:
         folder = HERE / "corpus" / name

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from collections.abc import Iterator
-from typing import Any
 
 import yaml
 from support import index_fuzz
-from support.manifest_fuzz import ENVIRONMENT, SMALL
-from support.records import make_function, make_record
+from support.manifest_fuzz import SMALL
 
-from aotbuild.build import protocol
-from aotbuild.build.jobs import make_jobs
-from aotbuild.build.plan import make_plan
-from aotbuild.manifest import parse_manifest
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.wheels.wheel_files import _record_hash as record_hash
 
@@ -91,42 +84,6 @@ def store_entry() -> Seeds:
     yield "executable", write_entry("0" * 64, Entry({"requires": {"isa": "x86-64-v3"}}, b"bytes"))
 
 
-def _protocol() -> Iterator[str]:
-    plan = make_plan(parse_manifest(PADDED, "aot.yaml"), ENVIRONMENT)
-    job = next(job for _, job, _ in make_jobs(plan.units))
-    yield protocol.to_line(protocol.Hello(blobs="/b", provenance={"a": "1"}))
-    yield protocol.to_line(protocol.RunJob(job=job))
-    yield from map(protocol.to_line, _replies())
-
-
-def _replies() -> Iterator[Any]:
-    yield protocol.Ready()
-    record = make_record()
-    yield protocol.Compiled(
-        target=str(record.target),
-        function=make_function(),
-        record=record,
-        notes=("a",),
-        imported=("m.py",),
-    )
-    yield protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="no")
-    golden = index_fuzz.RECORDS[2].golden
-    yield protocol.GoldenOutputs(golden=golden, floats=("float32",))
-    yield protocol.Done(made=("0" * 64,), used=(), blobs={"0" * 64: "b"}, problems={"a": "b"})
-
-
-def protocol_seeds() -> Seeds:
-    for number, line in enumerate(_protocol()):
-        yield f"{number:02}", line.encode()
-
-
-def child_messages() -> Seeds:
-    texts = [{"job": 0}, {"stage": "load"}, {"check": "load", "status": "passed", "reasons": []}]
-    texts += [{"stage": "golden outputs"}, {"platforms": ["cpu"]}]
-    texts += [{"check": "load", "status": "failed", "reasons": ["a"]}]
-    yield "one", b"printed by the user\n" + b"".join(json.dumps(t).encode() + b"\n" for t in texts)
-
-
 METADATA = """\
 Metadata-Version: 2.4
 Name: p
@@ -166,10 +123,3 @@ def wheel() -> Seeds:
     with zipfile.ZipFile(packed, "w") as archive, archive.open("a", "w", force_zip64=True) as file:
         file.write(b"zip64")
     yield "zip64", packed.getvalue()
-
-
-def environment() -> Seeds:
-    texts = ["/store,s3://bucket/a", "file:///a", "https://u:p@host/x?token=abcd", "off"]
-    texts += ["none", "~/a", "a/b:c", "16"]
-    for number, text in enumerate(texts):
-        yield f"{number:02}", text.encode()
