@@ -6,10 +6,12 @@ that has imported jax only.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cli import invoke
 from support.forks import forked
 from support.processes import fresh
 from support.projects import build, copy_project
@@ -65,6 +67,14 @@ def root(run: Path) -> Path:
 
 def call(root: Path, code: str, **variables: str) -> Any:
     return forked(f"{PRELUDE}{code}\nprint('null')", path=root, **variables)
+
+
+def test_verify_passes(root: Path) -> None:
+    """Also what a call writes into the caller's objects is compared with golden outputs."""
+    document = json.loads(invoke("verify", root / "proj" / "_aot", "--json").stdout)
+    checks = [each for each in document["checks"] if each["check"] in ("load", "golden")]
+    assert [each for each in checks if each["status"] != "PASS"] == []
+    assert len(checks) > 20
 
 
 # --- nnx.jit ------------------------------------------------------------------------------------

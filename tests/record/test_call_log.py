@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -100,18 +99,6 @@ def test_a_failure_is_told_once(
         writer.write([b"one\n"])
     told = f"aotbuild: {writer.path}: {why}; this process records nothing more\n"
     assert capfd.readouterr().err == told
-
-
-def test_what_fits_in_part_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path, write = tmp_path / "calls.jsonl", os.write
-    CallLogWriter(path).write(LINES[1:2])
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:9]))
-    CallLogWriter(path).write(LINES[2:])
-    monkeypatch.undo()
-    assert "No space left on device" in capfd.readouterr().err
-    assert [*read_call_log(path).functions] == [FUNCTION.key]
 
 
 @pytest.mark.process

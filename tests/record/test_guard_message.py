@@ -46,21 +46,6 @@ class TestMessage:
         )
         assert (caught.value.kind, caught.value.caller) == ("tracing", caller)
 
-    def test_trees(self, source: Any) -> None:
-        def step(params: Any, x: Any, *, deep: bool) -> Any:
-            return params["w"] * x if deep else x
-
-        step.__module__, step.__qualname__ = "guarded_source", "double"
-        params = {"w": X, "rest": [X, (np.float32(1), None)]}
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            jax.jit(step, static_argnames="deep")(params, 2.0, deep=True)
-        assert caught.value.avals == (
-            "params['rest'][0]: f32[2,4]",
-            "params['rest'][1][0]: f32[]",
-            "params['w']: f32[2,4]",
-            "x: ~f32[]",
-        )
-
     def test_the_library_between(self, source: Any, tmp_path: Path) -> None:
         installed = tmp_path / "site-packages"
         installed.mkdir()

@@ -101,14 +101,6 @@ class TestWhatIsRecorded:
         assert counts(found, "plain") == [1]
         assert len(found.functions) == 2
 
-    def test_lowering_and_shapes_are_no_calls(self, recorded: Record) -> None:
-        def work() -> None:
-            functions.plain.lower(X)
-            jax.eval_shape(functions.plain, X)
-
-        found = recorded(work)
-        assert f"{HERE}:plain" not in [each.call for each in found.functions.values()]
-
     def test_rules_effects_and_callbacks(self, recorded: Record) -> None:
         work = functions.ruled, functions.gradient, functions.with_effects
         found = recorded(lambda: [function(X) for function in work])
@@ -145,18 +137,6 @@ class TestWhatIsRecorded:
         ]
         assert avals(calls[2]) == ["f64[4]"]
         assert counts(found, "plain") == [1, 2, 1]
-
-    def test_calls_that_differ_in_what_no_array_has(self, recorded: Record) -> None:
-        """Subclasses of numpy's arrays, scalars and trees of the same leaves."""
-        larger = np.ones(5, np.float32)
-        values = [X.view(np.recarray), larger.view(np.recarray), np.float32(1), np.float64(1)]
-        found = recorded(lambda: [functions.plain(each) for each in values for _ in range(2)])
-        assert [avals(call)[0] for call in one(found, "plain")[1]] == [
-            "f32[4]",
-            "f32[5]",
-            "f32[]",
-        ]
-        assert counts(found, "plain") == [2, 2, 4]
 
     def test_signatures_in_turn(self, recorded: Record) -> None:
         """Also where the C++ dispatch has one entry, and then another one."""
@@ -289,12 +269,6 @@ class TestTheProgramIsAsItWas:
 
         assert recorded(work).calls == {}
 
-    def test_the_body_raises(self, tmp_path: Path) -> None:
-        recorder = Recorder(tmp_path / "calls.jsonl")
-        with pytest.raises(KeyError), recorder:
-            {}[functions.plain(X).shape]
-        assert counts(read_call_log(recorder.path), "plain") == [1]
-
     def test_a_function_that_the_program_drops(self, recorded: Record) -> None:
         alive: list[Any] = []
 
@@ -316,28 +290,6 @@ class TestTheProgramIsAsItWas:
 
 
 class TestNan:
-    def test_in_a_block(self, recorded: Record) -> None:
-        nan = np.full(4, np.nan, np.float32)
-
-        def work() -> None:
-            functions.plain(X)
-            with jax.debug_nans(True):
-                functions.plain(X)
-                for _ in range(2):  # compiled and warm
-                    with pytest.raises(FloatingPointError):
-                        functions.plain(nan)
-            functions.plain(X)
-            functions.plain(nan)
-
-        assert sum(counts(recorded(work), "plain")) >= 4
-
-    def test_a_block_before(self, recorded: Record) -> None:
-        """jax leaves a hook of the thread: none."""
-        functions.plain(X)
-        with jax.debug_nans(True):
-            pass
-        assert counts(recorded(lambda: functions.plain(X)), "plain") == [1]
-
     def test_for_the_process(self, recorded: Record) -> None:
         nan = np.full(4, np.nan, np.float32)
         functions.plain(nan)
@@ -366,18 +318,6 @@ class TestRecorders:
                 Recorder(tmp_path / "other.jsonl").start()
             functions.plain(X)
         assert not (tmp_path / "other.jsonl").exists()
-
-    def test_one_after_another_add_up(self, recorded: Record) -> None:
-        for times in (1, 2):
-            assert counts(recorded(lambda: functions.plain(X)), "plain") == [times]
-
-    def test_no_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(AotbuildError, match="there is no folder"):
-            Recorder(tmp_path / "missing" / "calls.jsonl").start()
-
-    def test_nothing_was_called(self, recorded: Record, tmp_path: Path) -> None:
-        assert recorded(lambda: None) == CallLog()
-        assert not (tmp_path / "calls.jsonl").exists()
 
     def test_threads(self, recorded: Record) -> None:
         arrays = [np.ones(n, np.float32) for n in range(1, 6)]

@@ -16,13 +16,9 @@ from aotbuild.report.facts import (
     total_size,
 )
 from aotbuild.report.words import (
-    bytes_text,
-    count_text,
     flops,
-    natural,
     number,
     peak_memory,
-    plain,
     shown,
 )
 
@@ -95,16 +91,3 @@ def test_a_function_without_records(tmp_path: Path) -> None:
 )
 def test_what_is_shown_is_printable(text: Any, expected: str) -> None:
     assert shown(text) == expected
-
-
-def test_deep_values_end() -> None:
-    deep: Any = 1
-    for _ in range(500):
-        deep = [deep]
-    assert "…" in str(plain(deep))
-
-
-def test_numbers_for_people() -> None:
-    assert [bytes_text(n) for n in (None, 0, 999, 92_100)] == ["-", "0 B", "999 B", "92.1 kB"]
-    assert [count_text(n) for n in (None, 7, 1.54e6, 3e21)] == ["-", "7", "1.54 M", "3000 E"]
-    assert sorted(["b=10", "b=9", "b"], key=natural) == ["b", "b=9", "b=10"]

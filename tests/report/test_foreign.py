@@ -14,7 +14,7 @@ from aotbuild.report.diff import diff
 from aotbuild.report.diff_words import diff_document, diff_lines
 from aotbuild.report.document import requirement_words
 from aotbuild.report.page import page_html
-from aotbuild.report.text import executable_rows, setting_rows
+from aotbuild.report.text import executable_rows
 
 OLD, NEW = "0.10.2", "0.12.0.1"
 BOTH = {**HEADER, "jax": f"{OLD}, {NEW}", "jaxlib": f"{OLD}, {NEW}"}
@@ -70,20 +70,6 @@ def test_peak_memory_is_shown_with_the_device_s(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, [make_function()], [on_gpu(), on_tpu()])
     assert [row[6] for row in executable_rows(facts.functions[0])] == ["9 GB of 84.9 GB", "1.13 kB"]
     assert "9 GB of 84.9 GB" in page_html(facts)
-
-
-def test_records_of_one_target_are_in_the_order_of_their_jaxlib(tmp_path: Path) -> None:
-    facts = facts_of(tmp_path, [make_function()], every(), BOTH)
-    (signature,) = facts.functions[0].signatures
-    assert [r.requires.jaxlib for r in signature.records][:2] == [OLD, NEW]
-
-
-def test_what_compiled_it_is_among_the_settings(tmp_path: Path) -> None:
-    facts = facts_of(tmp_path, [make_function()], every(), BOTH)
-    rows = dict(setting_rows(facts))
-    assert rows["compilers.nvidia-cuda-nvcc"] == "13.0.88"
-    assert (rows["cpus"], rows["tuning"]) == ("2", "none")
-    assert rows["jaxlib"] == f"{OLD} | {NEW}"
 
 
 def test_inspect_shows_each(tmp_path: Path) -> None:

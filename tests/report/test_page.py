@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -99,47 +98,6 @@ def test_what_the_page_shows(tmp_path: Path) -> None:
     for text in ("peak memory", "cpu:x86-64-v3:1", "portable:cpu", "1.13 kB", "1 M", "batch=8"):
         assert text in page
     assert "prefers-color-scheme: dark" in page
-
-
-LONG = "path/" * 300
-# Labels that are the same where they are cut: at their end, in several places, and altogether.
-ALIKE = {
-    "end": [f"f(config='{LONG}', k={k})" for k in (1, 2)],
-    "several": [f"f(a='{LONG}{i}', b='{LONG}{j}', c='{LONG}')" for i in (1, 2) for j in (3, 4)],
-    "short": [f"f(mode='{'x' * 60}', k={k})" for k in range(3)],
-    "equal": ["f(k=3)", "f(k=3)"],
-}
-
-
-@pytest.mark.parametrize("labels", ALIKE.values(), ids=ALIKE)
-def test_no_two_signatures_look_the_same(tmp_path: Path, labels: list[str]) -> None:
-    records = [make_record(batch=batch, label=label) for batch, label in enumerate(labels)]
-    page = page_html(facts_of(tmp_path, [make_function()], records))
-    in_table = re.findall(r'<td class="name" title="([^"]*)">([^<]*)</td>', page)
-    for shown in ([title for title, _ in in_table], [text for _, text in in_table]):
-        assert len(shown) == len({*shown}) == len(labels), shown
-    assert "text-overflow" not in page
-
-
-def test_equal_packages_give_equal_pages(tmp_path: Path) -> None:
-    pages = [
-        page_html(facts_of(tmp_path / name, [make_function()], [make_record()])) for name in "ab"
-    ]
-    assert pages[0] == pages[1].replace(str(tmp_path / "b"), str(tmp_path / "a"))
-
-
-def test_ten_thousand_records_take_seconds(tmp_path: Path) -> None:
-    functions = [make_function(f"f{i}") for i in range(100)]
-    records = [
-        make_record(f.name, batch, target)
-        for f in functions
-        for batch in range(50)
-        for target in ("cpu:x86-64-v3:1", "portable:cpu:1")
-    ]
-    start = time.thread_time()
-    page = page_html(facts_of(tmp_path, functions, records))
-    assert time.thread_time() - start < 60
-    assert len(page) < 20e6
 
 
 def test_an_empty_package(tmp_path: Path) -> None:

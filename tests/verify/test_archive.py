@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,12 +122,3 @@ def test_places_that_hold_nothing(files: Files, tmp_path: Path) -> None:
     wheel = wheels.write_wheel(tmp_path / wheels.NAME, plain.items())
     with pytest.raises(NoArtifacts):
         check(wheel)
-
-
-def test_zip64_is_read(files: Files, tmp_path: Path) -> None:
-    path = tmp_path / wheels.NAME
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in with_record(files).items():
-            with archive.open(name, "w", force_zip64=True) as member:
-                member.write(data)
-    assert failures(check(path)) == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import jaxlib
 import pytest
 from attacks import wheels
 from attacks.wheels import Built, check, failures
-from support.cli import run
 
 from aotbuild.format import protobuf
 from aotbuild.format.canonical import sha256_hex
@@ -19,7 +17,6 @@ from aotbuild.format.index import write_index
 from aotbuild.format.record import Blob, Requirements
 from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.verify.api import NOT_RUN
 from aotbuild.verify.outcome import Outcome, Report, Status
 
 OTHER = "99.9.9"
@@ -97,21 +94,6 @@ def test_what_is_for_other_hosts_is_counted_and_no_failure(here: Built, tmp_path
     golden = [o for o in report.outcomes if o.check == "golden"]
     assert len(golden) == len(found)
     assert {o.status for o in golden} == {Status.NOT_CHECKED}
-
-
-@pytest.mark.process
-def test_the_command_counts_them(here: Built, tmp_path: Path) -> None:
-    place = folder(tmp_path, fat(here))
-    lines = run("verify", place).stdout.splitlines()
-    start = lines.index("5 of 6 executables were not loaded:")
-    assert lines[start + 1] == "  2: platform: expected cuda, found cpu"
-    assert "  1: platform: expected tpu, found cpu" in lines[start:]
-    assert lines[start + 5 :] == ["nothing failed; what was not checked is not proven"]
-    document = json.loads(run("verify", place, "--json").stdout)
-    assert document["passed"] is True
-    assert list(document["not_loaded"].values()) == [2, 1, 1, 1]
-    unread = json.loads(run("verify", place, "--no-run", "--json").stdout)
-    assert unread["not_loaded"] == {NOT_RUN: 6}
 
 
 def test_damage_in_what_is_for_other_hosts_is_found(here: Built, tmp_path: Path) -> None:

@@ -139,18 +139,8 @@ def misbehave(monkeypatch: pytest.MonkeyPatch, code: str, *, loading: bool = Tru
     ("code", "status", "reason"),
     [
         ("os.kill(os.getpid(), 11)", Status.CRASHED, "died of SIGSEGV"),
-        ("os.abort()", Status.CRASHED, "died of SIGABRT"),
-        ("os.kill(os.getpid(), 4)", Status.CRASHED, "died of SIGILL"),
         ("os._exit(3)", Status.CRASHED, "ended with exit code 3 and no result"),
-        ("os._exit(0)", Status.CRASHED, "ended with exit code 0 and no result"),
         ("print('[[[['); os._exit(0)", Status.CRASHED, "no result"),
-        ("""print('{"check": "load", "status": "FINE"}')""", Status.CRASHED, "no result"),
-        (
-            """print('{"check": "load", "status": "PASS", "reasons": [1]}')""",
-            Status.CRASHED,
-            "no result",
-        ),
-        ("""print('{"check": "load", "status": []}')""", Status.CRASHED, "no result"),
         ("""print('{"stage": []}\\n{"job": 0}\\n{"check": {}}')""", Status.CRASHED, "no result"),
         ("sys.stderr.write('x' * 100000); os.abort()", Status.CRASHED, "x" * 500),
         ("HANG", Status.TIMED_OUT, TOO_LONG),

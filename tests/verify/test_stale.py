@@ -60,12 +60,6 @@ class TestCommands:
         assert "src/demo/model.py" in reasons[0]
         assert invoke("verify", "demo", "--no-run").exit_code == 5
 
-    def test_verify_still_loads_what_is_stale(self, project: Path) -> None:
-        put(project / "src" / "demo" / "model.py", CODE + "# edited")
-        outcomes = verify("demo", Options(load=False)).outcomes
-        (load,) = [outcome for outcome in outcomes if outcome.check == "load"]
-        assert load.reasons == ("--no-run: no native code was loaded",)
-
     def test_verify_finds_the_project_of_a_folder_in_it(self, project: Path, built: Built) -> None:
         folder = put_index(project / "build" / "aot" / "demo", built)
         assert checked(folder) == {project: []}
@@ -86,10 +80,6 @@ class TestCommands:
         result = invoke("doctor", "demo")
         assert result.exit_code == 0
         assert "the executables are older than the source" in result.stdout
-
-    def test_doctor_far_from_the_source(self, built: Built, tmp_path: Path) -> None:
-        folder = put_index(tmp_path / "elsewhere" / "demo", built)
-        assert json.loads(invoke("doctor", folder, "--json").stdout)["sources"] is None
 
 
 def checked(place: str | Path) -> dict[Path, list[str]]:
