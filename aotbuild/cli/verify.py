@@ -45,10 +45,10 @@ def verify(
     are loaded and called in child processes, up to 16 in one, and their results compared with the
     golden outputs of the build. That is running foreign code: --no-run leaves both out.
     """
-    from aotbuild.verify.api import Options, verify
+    from aotbuild.verify.api import verify
 
     output.document["place"] = place
-    report = verify(place, Options(not no_run, timeout))
+    report = verify(place, load=not no_run, timeout=timeout)
     output.document.update(_document(report))
     _print(output, report)
     return None if report.passed else FAILED

@@ -9,7 +9,7 @@ from aotbuild.record.call_log import CallLog, Tally
 from aotbuild.record.specs import avals_in
 
 if TYPE_CHECKING:
-    from aotbuild.record.watcher import Check
+    from aotbuild.record.watcher import CallCheck
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Unserved:
     why: str
 
 
-def check_with(place: str) -> Check:
+def check_with(place: str) -> CallCheck:
     """Return what says why no executable at a place serves a call; empty if one does."""
     from aotbuild.runtime.api import load
 

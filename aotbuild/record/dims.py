@@ -11,7 +11,7 @@ from typing import TypeAlias
 Position: TypeAlias = tuple[int, int, int]
 # The shape of each leaf of each argument of a call.
 Shapes: TypeAlias = tuple[tuple[tuple[int, ...], ...], ...]
-Row: TypeAlias = tuple[int, ...]
+Sizes: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Dims:
 
     names: Mapping[Position, str]
     order: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Sizes, ...]
 
     def of_argument(self, argument: int) -> dict[tuple[int, int], str]:
         """Return the names inside an argument, by leaf and axis."""
@@ -40,12 +40,12 @@ def find_dims(
 
     Positions that have equal sizes in every call are one dim. No dim gets a name that is `taken`.
     """
-    together: dict[Row, list[Position]] = {}
+    together: dict[Sizes, list[Position]] = {}
     for position, sizes in _columns(calls).items():
         if len(set(sizes)) > 1:
             together.setdefault(sizes, []).append(position)
     names: dict[Position, str] = {}
-    order: dict[str, Row] = {}
+    order: dict[str, Sizes] = {}
     for sizes, positions in together.items():
         name = _name(positions, calls[0], arguments, {*order, *taken})
         order[name] = sizes
@@ -55,7 +55,7 @@ def find_dims(
 
 
 def dims_option(
-    order: Sequence[str], rows: Collection[Row]
+    order: Sequence[str], rows: Collection[Sizes]
 ) -> dict[str, list[int]] | list[dict[str, int]]:
     """Return `dims` as the manifest has it: all combinations if all occurred, else the rows."""
     sizes = {name: sorted({row[i] for row in rows}) for i, name in enumerate(order)}
@@ -64,7 +64,7 @@ def dims_option(
     return [dict(zip(order, row, strict=True)) for row in sorted(set(rows))]
 
 
-def _columns(calls: Sequence[Shapes]) -> dict[Position, Row]:
+def _columns(calls: Sequence[Shapes]) -> dict[Position, Sizes]:
     """Return the sizes at each position, one for each call."""
     flat = [[size for leaves in call for shape in leaves for size in shape] for call in calls]
     positions = [

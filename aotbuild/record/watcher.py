@@ -35,7 +35,7 @@ from aotbuild.record.calls import describe_call, has_tracers
 from aotbuild.record.functions import describe_function, is_of_jax
 
 # Returns why no executable serves a call of `module:qualname`; empty if one does.
-Check = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
+CallCheck = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
 
 # Signatures of a function that are told apart, and the keys that lead to them.
 MOST_CALLS = 10_000
@@ -134,7 +134,7 @@ class Watched:
 class Watcher:
     """Watches this process. There is one at most."""
 
-    def __init__(self, writer: CallLogWriter, check: Check | None = None) -> None:
+    def __init__(self, writer: CallLogWriter, check: CallCheck | None = None) -> None:
         self._writer, self._check = writer, check
         self._has_reported = False
         self.begin()

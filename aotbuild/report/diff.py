@@ -39,7 +39,7 @@ NUMBERS = ("size", "flops", "bytes_accessed", "peak_memory")
 
 
 @dataclass(frozen=True)
-class Field:
+class Change:
     """One fact that was `old` and is `new`, both as JSON."""
 
     name: str
@@ -69,7 +69,7 @@ class Part:
 
     gained: tuple[Unit, ...]
     lost: tuple[Unit, ...]
-    changed: tuple[tuple[Unit, tuple[Field, ...]], ...]
+    changed: tuple[tuple[Unit, tuple[Change, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Diff:
     Signatures are those of functions that both have, executables those of signatures in both.
     """
 
-    package: tuple[Field, ...]
+    package: tuple[Change, ...]
     functions: Part
     targets: Part
     signatures: Part
@@ -137,11 +137,11 @@ def _part(old: Mapping[Unit, _Facts], new: Mapping[Unit, _Facts]) -> Part:
     )
 
 
-def _fields(old: _Facts, new: _Facts) -> Iterator[Field]:
+def _fields(old: _Facts, new: _Facts) -> Iterator[Change]:
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name), new.get(name)
         if before != after:
-            yield Field(name, before, after)
+            yield Change(name, before, after)
 
 
 def _package(facts: PackageFacts) -> _Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from aotbuild.report.diff import NUMBERS, Diff, Field, Part, Unit
+from aotbuild.report.diff import NUMBERS, Change, Diff, Part, Unit
 from aotbuild.report.document import place_document
 from aotbuild.report.facts import PackageFacts
 from aotbuild.report.words import bytes_text, change_text, count_text, plural, shown
@@ -40,7 +40,7 @@ def _names(unit: Unit) -> dict[str, str]:
     return {name: value for name, value in vars(unit).items() if value}
 
 
-def _fields(fields: tuple[Field, ...]) -> dict[str, Any]:
+def _fields(fields: tuple[Change, ...]) -> dict[str, Any]:
     return {field.name: {"old": field.old, "new": field.new} for field in fields}
 
 
@@ -83,7 +83,7 @@ def cost_rows(found: Diff) -> list[tuple[str, ...]]:
     ]
 
 
-def _aval_lines(field: Field) -> Iterator[str]:
+def _aval_lines(field: Change) -> Iterator[str]:
     """Yield the avals that differ, or all of them if their number changed."""
     if len(field.old) != len(field.new):
         yield f"    {_field_text(field)}"
@@ -106,7 +106,7 @@ def _shared_lines(executables: Part) -> Iterator[str]:
         yield f"~ {who}: {text}"
 
 
-def _field_text(field: Field) -> str:
+def _field_text(field: Change) -> str:
     if field.name == "size":
         grown = change_text(field.old, field.new)
         return f"size {bytes_text(field.old)} → {bytes_text(field.new)} ({grown})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,21 +38,6 @@ FAILED = "its files failed; nothing of it is loaded"
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of a verification.
-
-    Attributes:
-        load: Whether to load and call executables.
-        timeout: Seconds for loading and calling one executable.
-        workers: The number of child processes at a time; None for one per CPU.
-    """
-
-    load: bool = True
-    timeout: float = DEFAULT_TIMEOUT
-    workers: int | None = None
-
-
-@dataclass(frozen=True)
 class Examined:
     """The result of reading a place; `path` is its `_aot` folder or the wheel."""
 
@@ -67,24 +51,36 @@ class Examined:
         return any(outcome.status.is_failure for outcome in self.outcomes)
 
 
-def ignore(_: Outcome) -> None:
-    """Do nothing with an outcome."""
-
-
-def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignore) -> Report:
+def verify(
+    place: str,
+    *,
+    load: bool = True,
+    timeout: float = DEFAULT_TIMEOUT,
+    workers: int | None = None,
+) -> Report:
     """Verify a package, a folder or a wheel, and return the report.
 
-    Calls `done` with each outcome as it comes. Raises PackageNotFound or NoArtifacts, and
-    ModuleNotFoundError for a wheel where `installer` is not installed.
+    Args:
+        place: The name of a package, or a path.
+        load: Whether to load and call executables.
+        timeout: Seconds for loading and calling one executable.
+        workers: The number of child processes at a time; None for one per CPU.
+
+    Raises:
+        PackageNotFound, NoArtifacts: There is no package.
+        ModuleNotFoundError: It is a wheel, and `installer` is not installed.
     """
     examined = examine(place)
     contents, path = examined.contents, examined.path
-    about = _sources(examined)
-    for outcome in (*examined.outcomes, *about):
-        done(outcome)
-    loads = _load(examined, options, done)
+    if load and not examined.failed:
+        jobs = [Job(path, record) for record in contents.records]
+        loads = Children(timeout, workers).run(jobs)
+    else:
+        reason = FAILED if examined.failed else NOT_RUN
+        subjects = [str(record) for record in contents.records]
+        loads = [not_checked(name, s, reason) for s in subjects for name in (LOAD, GOLDEN)]
     kind = "wheel" if path.endswith(".whl") else "folder"
-    outcomes = (*examined.outcomes, *about, *loads)
+    outcomes = (*examined.outcomes, *_sources(examined), *loads)
     return Report(place, kind, contents.package, outcomes)
 
 
@@ -143,16 +139,3 @@ def _sources(examined: Examined) -> list[Outcome]:
     except ValueError as err:
         return [concluded("sources", examined.path, [str(err)])]
     return [concluded("sources", found.root, filter(None, [str(found)]))] if found else []
-
-
-def _load(
-    examined: Examined, options: Options, done: Callable[[Outcome], None]
-) -> Sequence[Outcome]:
-    """Return the outcomes of loading and of calling each record, one after the other."""
-    path, records = examined.path, examined.contents.records
-    if examined.failed or not options.load:
-        reason = FAILED if examined.failed else NOT_RUN
-        names = (LOAD, GOLDEN)
-        return [not_checked(name, str(record), reason) for record in records for name in names]
-    jobs = [Job(path, record) for record in records]
-    return Children(options.timeout, options.workers).run(jobs, done)

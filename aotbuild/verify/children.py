@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -56,16 +56,14 @@ class Children:
         self._accelerator = threading.Lock()
         self._stopped = False
 
-    def run(self, jobs: Sequence[Job], done: Callable[[Outcome], None]) -> list[Outcome]:
-        """Return the outcomes in the order of the jobs; calls `done` with each as it comes."""
+    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Return the outcomes in the order of the jobs."""
         found: dict[int, tuple[Outcome, ...]] = {}
 
         def work(batch: list[int]) -> None:
             while batch:
                 for outcomes in self._run([jobs[index] for index in batch]):
                     found[batch.pop(0)] = outcomes
-                    for outcome in outcomes:
-                        done(outcome)
 
         pool = ThreadPoolExecutor(self._workers)
         try:

@@ -21,7 +21,7 @@ from support.packages import Built, build, portable
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import write_index
 from aotbuild.format.record import Blob
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 from aotbuild.verify.outcome import Outcome, Report
 
 NAME = "demo-1.0-py3-none-any.whl"
@@ -146,7 +146,7 @@ def bytes_of(built: Built) -> bytes:
 
 def check(place: Path, **options: object) -> Report:
     """Verify a place; the report must also be writable as JSON."""
-    report = verify(str(place), Options(**{"load": False, **options}))  # type: ignore[arg-type]
+    report = verify(str(place), **{"load": False, **options})  # type: ignore[arg-type]
     json.dumps([[o.check, o.subject, o.status.value, *o.reasons] for o in report.outcomes])
     return report
 

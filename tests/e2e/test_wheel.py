@@ -16,7 +16,7 @@ from support.forks import forked
 from support.installs import build_wheel, install_by_uv, pip
 from support.projects import copy_project
 
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 from aotbuild.wheels.split import split
 
 pytestmark = pytest.mark.wheel
@@ -134,7 +134,7 @@ class TestParts:
         parts = split(wheel, tmp_path / "parts", ["portable"])
         assert len(parts) == 2
         for part in parts:
-            report = verify(str(part), Options())
+            report = verify(str(part))
             assert report.passed, report
 
 

@@ -16,7 +16,7 @@ from support.levels import OTHER_LEVEL
 from support.projects import copy_project
 
 from aotbuild.toolchains.uv import find_python
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
@@ -116,7 +116,7 @@ class TestTheWheel:
         }
 
     def test_it_is_whole(self, wheel: Path) -> None:
-        report = verify(str(wheel), Options(load=False))
+        report = verify(str(wheel), load=False)
         assert report.passed, report
 
     def test_it_requires_exactly_what_it_ships(self, wheel: Path) -> None:

@@ -34,7 +34,8 @@ def written(path: Path) -> Written:
         for file, text in propose(logged.log, path).files.items():
             file.write_text(text)
         functions = dict(load_manifest(path).functions)
-        assert sum(each.count for each in functions.values()) == len(logged.log.calls)
+        found = [s for each in functions.values() for s in each.each_signature]
+        assert sum(each.count for each in found) == len(logged.log.calls)
         return functions
 
     return write

@@ -13,7 +13,7 @@ from support.packages import Built, build, write
 
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.sources import SourceDigests
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 
 X = np.ones(4, "float32")
 CODE = "def f(x): return x * 2\n"
@@ -84,5 +84,5 @@ class TestCommands:
 
 def checked(place: str | Path) -> dict[Path, list[str]]:
     """Return the reasons of the check `sources` by its subject."""
-    outcomes = verify(str(place), Options(load=False)).outcomes
+    outcomes = verify(str(place), load=False).outcomes
     return {Path(o.subject): list(o.reasons) for o in outcomes if o.check == "sources"}
