@@ -24,7 +24,7 @@ print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] == "a
 LATE = {
     *("call_errors", "companions", "constants", "custom_calls", "explanation", "named_objects"),
     *("padding", "preload", "tree_differences", "wheel_source"),
-    *("jax.callbacks", "jax.fallback", "jax.wraps", "numpy.placing"),
+    *("jax.fallback", "jax.wraps", "numpy.placing"),
 }
 
 
