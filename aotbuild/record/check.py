@@ -27,10 +27,9 @@ def check_with(place: str) -> CallCheck:
     from aotbuild.runtime.api import load
 
     library = load(place)
-    functions = [*library._package.index.functions()]
 
     def check(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        names = [each.name for each in functions if each.call == function]
+        names = [f.name for f in library._package.index.functions() if f.call == function]
         errors = [library.explain(name, *args, **kwargs).error for name in names]
         if not errors:
             return f"no function of the package calls {function}"

@@ -126,9 +126,9 @@ def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
     OSError if the existing one cannot be read.
     """
     before = read_text(manifest)
-    stated, functions_before = functions_in(before or "")
+    stated, known = functions_in(before or "")
     package = stated or package or _package(log, manifest.parent)
-    draft = _Draft(functions_before, package)
+    draft = _Draft(known, package)
     for functions in _same(log):
         draft.add(log, functions)
     if before is None and not draft.entries:
