@@ -121,8 +121,11 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
 
     def avals(kind: str, specs: Mapping[str, ArgSpec]) -> dict[str, Any]:
         role = f"functions.{job.name}.{kind}"
-        wrap = wrapped.wrap
-        return {n: make_avals(spec, f"{role}.{n}", symbolic, wrap) for n, spec in specs.items()}
+        wrap, is_sharded = wrapped.wrap, bool(job.function.in_shardings)
+        return {
+            name: make_avals(spec, f"{role}.{name}", symbolic, wrap, is_sharded=is_sharded)
+            for name, spec in specs.items()
+        }
 
     args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
     if wrapped.name == NNX_JIT and not has_flax_objects((args, kwargs)):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
@@ -24,7 +25,7 @@ from aotbuild.manifest import (
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve
 from aotbuild.worker.imports import traced_with
-from aotbuild.worker.leaves import tree_of
+from aotbuild.worker.leaves import is_key_dtype, tree_of
 from aotbuild.worker.user_errors import is_set_mesh, shorten, user_traceback
 
 Dims = Callable[[str], Any]
@@ -45,25 +46,33 @@ _RUN = (
 # numpy's kinds of text, objects and times, which are no arrays to jax.
 _NO_ARRAYS = frozenset("OSUMm")
 _ARRAY = object()
+# The names of the memory that arrays are in by default, on all versions of jax and platforms.
+_DEVICE_MEMORY = (None, "device", "unpinned_host")
 
 
 def make_avals(
-    spec: ArgSpec, role: str, symbolic: Dims | None = None, wrap: Wrap | None = None
+    spec: ArgSpec,
+    role: str,
+    symbolic: Dims | None = None,
+    wrap: Wrap | None = None,
+    *,
+    is_sharded: bool = False,
 ) -> Any:
     """Return the pytree of `jax.ShapeDtypeStruct` that a spec describes.
 
     `symbolic` makes a symbolic dim of an expression. Leaves of `like:` that are static under
-    `wrap` stay as they are. TraceRefused begins with `role`.
+    `wrap` stay as they are. `is_sharded` says that the manifest shards arguments: then shardings
+    that `like:` brings are not looked at. TraceRefused begins with `role`.
     """
 
     def inner(item: ArgSpec, step: str) -> Any:
-        return make_avals(item, f"{role}{step}", symbolic, wrap)
+        return make_avals(item, f"{role}{step}", symbolic, wrap, is_sharded=is_sharded)
 
     match spec:
         case LeafSpec():
             return _aval_of(spec, role, symbolic)
         case LikeSpec():
-            return _like_tree(spec, role, symbolic, wrap)
+            return _like_tree(spec, role, symbolic, wrap, is_sharded)
         case ListSpec(items):
             return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):
@@ -76,14 +85,27 @@ def make_avals(
 
 def _aval_of(spec: LeafSpec, role: str, symbolic: Dims | None) -> Any:
     shape = tuple(symbolic(d) if symbolic and isinstance(d, str) else d for d in spec.shape)
-    if Aval((), spec.dtype).needs_x64 and not jax.config.jax_enable_x64:
-        msg = (
-            f"{role}: dtype {spec.dtype} needs 64-bit mode; set config: "
-            "{jax_enable_x64: true}, or use the 32-bit dtype"
-        )
-        raise TraceRefused(msg)
+    _check_x64(spec.dtype, role)
     dtype = jax_private.dtype_of(spec.dtype)
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=spec.weak_type)
+
+
+def _keeps_explicit_x64() -> bool:
+    mode = getattr(jax.config, "jax_explicit_x64_dtypes", None)
+    return getattr(mode, "name", "") == "ALLOW"
+
+
+def _check_x64(dtype: str, role: str) -> None:
+    if not Aval((), dtype).needs_x64 or jax.config.jax_enable_x64:
+        return
+    msg = f"{role}: dtype {dtype} needs 64-bit mode; set config: {{jax_enable_x64: true}}, or use "
+    msg += "the 32-bit dtype"
+    if _keeps_explicit_x64():
+        msg += (
+            "\nUnder jax_explicit_x64_dtypes: allow the two make other programs than yours. "
+            "Give such arguments in 32 bits, and convert them inside the function."
+        )
+    raise TraceRefused(msg)
 
 
 # --- like: ----------------------------------------------------------------------------------------
@@ -104,7 +126,7 @@ _known: dict[tuple[str, ...], _Parts] = {}
 
 
 def _like_tree(
-    spec: LikeSpec, role: str, symbolic: Dims | None = None, wrap: Wrap | None = None
+    spec: LikeSpec, role: str, symbolic: Dims | None, wrap: Wrap | None, is_sharded: bool
 ) -> Any:
     """Return the tree that `like:` names, with a `jax.ShapeDtypeStruct` for each array.
 
@@ -115,7 +137,11 @@ def _like_tree(
     is_static = wrap.is_static if wrap else None
     parts = _parts(spec, role, where, symbolic, wrap)
     pairs = zip(parts.paths, parts.leaves, strict=True)
-    leaves = [_leaf(leaf, f"{where}{path}", is_static) for path, leaf in pairs]
+    leaves = []
+    for path, leaf in pairs:
+        if not is_sharded:
+            _check_sharding(leaf, f"{where}{path}")
+        leaves.append(_leaf(leaf, f"{where}{path}", is_static))
     tree = tree_of(parts.treedef, leaves, where)
     return wrap.restore((tree,))[0] if wrap else tree
 
@@ -139,7 +165,7 @@ def _parts(
     found = _found(spec, role)
     if not _is_function(found):
         _check_object(found, spec, where)
-        return _abstract(_taken_apart(found, wrap))
+        return _abstract(_taken_apart(found, wrap), where)
     options = (spec.run, spec.values, traced_with(()), type(wrap).__name__)
     key = (spec.ref, *map(repr, options))
     symbols = [item for item in spec.values if symbolic and _is_symbol(item, spec)]
@@ -185,7 +211,7 @@ def _run(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -
         taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
         msg = f"{where} raised; it was called with ({taken})\n{user_traceback(err)}"
         raise TraceRefused(msg) from err
-    return _abstract(parts)
+    return _abstract(parts, where)
 
 
 def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -> _Parts:
@@ -219,9 +245,14 @@ def _taken_apart(tree: Any, wrap: Wrap | None) -> _Parts:
     return _Parts(treedef, paths, leaves)
 
 
-def _abstract(parts: _Parts) -> _Parts:
+def _abstract(parts: _Parts, where: str) -> _Parts:
     """Return a tree's parts with avals for its arrays, which are not kept."""
-    arrays = [leaf for leaf in parts.leaves if _is_array(leaf)]
+    arrays = []
+    for path, leaf in zip(parts.paths, parts.leaves, strict=True):
+        if _is_array(leaf):
+            _check_placement(leaf, f"{where}{path}")
+            _check_dtype(leaf, f"{where}{path}")
+            arrays.append(leaf)
     avals = iter(jax.eval_shape(lambda arrays: arrays, arrays))
     leaves = tuple(next(avals) if _is_array(leaf) else leaf for leaf in parts.leaves)
     return replace(parts, leaves=leaves)
@@ -229,7 +260,7 @@ def _abstract(parts: _Parts) -> _Parts:
 
 def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+        return _as_jit_takes(leaf, place)
     if is_static is not None and is_static(leaf):
         return leaf
     if isinstance(leaf, bool | int | float | complex):
@@ -239,6 +270,50 @@ def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any
         raise TraceRefused(msg)
     msg = f"{place} is a {_kind(leaf)}\n{_EXPECTED}\n{_STATIC_LEAF}"
     raise TraceRefused(msg)
+
+
+def _as_jit_takes(leaf: jax.ShapeDtypeStruct, place: str) -> jax.ShapeDtypeStruct:
+    """Return an aval as `jax.jit` takes it: 64 bits become 32 without `jax_enable_x64`.
+
+    TraceRefused for what jit takes and a signature cannot say.
+    """
+    _check_placement(leaf, place)
+    _check_dtype(leaf, place)
+    taken = jax.eval_shape(lambda array: array, leaf)
+    if not is_key_dtype(taken.dtype):
+        _check_x64(str(taken.dtype), place)
+    return jax.ShapeDtypeStruct(taken.shape, taken.dtype, weak_type=taken.weak_type)
+
+
+def _check_sharding(leaf: Any, place: str) -> None:
+    sharding = getattr(leaf, "sharding", None)
+    if isinstance(sharding, NamedSharding) and not sharding.is_fully_replicated:
+        msg = f"{place} is sharded as {sharding.spec}, and the manifest shards no argument\n"
+        msg += "Give the mesh under mesh:, and the arguments' shardings under in_shardings:."
+        raise TraceRefused(msg)
+
+
+def _check_dtype(leaf: Any, place: str) -> None:
+    """Refuse a byte order that is not the machine's, which `jax.jit` refuses."""
+    if not getattr(leaf.dtype, "isnative", True):
+        msg = f"{place} has dtype {leaf.dtype.str}: jax takes arrays in native byte order only\n"
+        msg += "Convert it: array.astype(array.dtype.newbyteorder('='))."
+        raise TraceRefused(msg)
+
+
+def _check_placement(leaf: Any, place: str) -> None:
+    """Refuse an array or aval in a memory, or with a layout, that no argument can have."""
+    kind = getattr(getattr(leaf, "sharding", None), "memory_kind", None)
+    if kind not in _DEVICE_MEMORY:
+        msg = f"{place} is in memory of kind {kind}; arguments are in the device's own memory\n"
+        msg += "Name an array without a memory kind here, and move it inside the function."
+        raise TraceRefused(msg)
+    layout = getattr(getattr(leaf, "format", None), "layout", None)
+    order = getattr(layout, "major_to_minor", None)
+    if order is not None and tuple(order) != tuple(range(len(order))):
+        msg = f"{place} has a layout, major_to_minor {tuple(order)}; arguments have jax's own\n"
+        msg += "Name an array without a layout here, and transpose it inside the function."
+        raise TraceRefused(msg)
 
 
 def _is_array(leaf: Any) -> bool:

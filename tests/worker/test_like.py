@@ -16,6 +16,7 @@ import pathlib
 from typing import Any, NamedTuple
 
 import jax
+import jax.experimental.layout
 import jax.numpy as jnp
 import numpy as np
 
@@ -71,6 +72,33 @@ def raises(batch):
 
 tree = {"a": jnp.zeros(3)}
 
+wide = {
+    "f": jax.ShapeDtypeStruct((2,), np.float64, weak_type=True),
+    "i": jax.ShapeDtypeStruct((2,), np.int64),
+    "c": jax.ShapeDtypeStruct((2,), np.complex128),
+    "n": np.zeros(2),
+}
+
+
+def sharded_aval(*axes, **options):
+    # The devices of a build: as many as the mesh needs, or one.
+    mesh = jax.sharding.AbstractMesh((2,), ("x",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes), **options)
+
+
+split = {"w": jax.ShapeDtypeStruct((4,), np.float32, sharding=sharded_aval("x"))}
+whole = {"w": jax.ShapeDtypeStruct((4,), np.float32, sharding=sharded_aval())}
+on_host = jax.ShapeDtypeStruct((4,), np.float32, sharding=sharded_aval(memory_kind="pinned_host"))
+big_endian = [np.zeros(2, ">f4")]
+big_endian_aval = [jax.ShapeDtypeStruct((2,), np.dtype(">f4"))]
+
+
+def column_major():
+    one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    layout = jax.experimental.layout.Layout((1, 0))
+    form = jax.experimental.layout.Format(layout, one)
+    return jax.ShapeDtypeStruct((4, 4), np.float32, sharding=form)
+
 
 # Takes arrays only, as distributions do.
 class Normal:
@@ -111,6 +139,13 @@ functions:
       - again: {like: "proj.m:neighbors", dims: [batch], like_run: true}
     dims: {batch: [2, 3]}
   total: {call: "proj.m:total", args: [state: {like: "proj.m:shapes"}]}
+  wide: {call: "proj.m:first", args: [x: {like: "proj.m:wide"}]}
+  whole: {call: "proj.m:first", args: [x: {like: "proj.m:whole"}]}
+  split:
+    call: proj.m:first
+    args: [x: {like: "proj.m:split"}]
+    mesh: {x: 2}
+    in_shardings: {x: {w: [x]}}
 """,
     "verify: {golden: never}",
 )
@@ -130,6 +165,12 @@ functions:
            dims: {n: 1}}
   leaf: {call: "proj.m:first", args: [x: {like: "proj.m:named"}]}
   arrays_only: {call: "proj.m:first", args: [x: {like: "proj.m:normal"}]}
+  split: {call: "proj.m:first", args: [x: {like: "proj.m:split"}]}
+  on_host: {call: "proj.m:first", args: [x: {like: "proj.m:on_host"}]}
+  column: {call: "proj.m:first", args: [x: {like: "proj.m:column_major"}]}
+  order: {call: "proj.m:first", args: [x: {like: "proj.m:big_endian"}]}
+  order_of_aval: {call: "proj.m:first", args: [x: {like: "proj.m:big_endian_aval"}]}
+  explicit: {call: "proj.m:first", args: [x: "f64[2]"], config: {jax_explicit_x64_dtypes: allow}}
   symbol:
     call: proj.m:first
     args: [x: {like: "proj.m:neighbors", dims: [batch], like_run: true}]
@@ -169,6 +210,14 @@ def test_shapes_as_a_function_returns_them(built: Path) -> None:
     assert leaves(built, "total") == {("bf16[2]", "f32[3]")}
 
 
+def test_64_bits_are_what_jit_makes_of_them(built: Path) -> None:
+    assert leaves(built, "wide") == {("c64[2]", "~f32[2]", "i32[2]", "f32[2]")}
+
+
+def test_shardings_of_a_reference(built: Path) -> None:
+    assert leaves(built, "whole") == leaves(built, "split") == {("f32[4]",)}
+
+
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = write_project(tmp_path_factory.mktemp("bad"), BAD, m=SOURCE)
@@ -199,6 +248,18 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("arrays_only", [
             "like: proj.m:normal: a type in this tree takes arrays only",
             "make the object around them where they are used.",
+        ]),
+        ("split", [
+            "like: proj.m:split['w'] is sharded as P",
+            "the arguments' shardings under in_shardings:.",
+        ]),
+        ("on_host", ["like: proj.m:on_host is in memory of kind pinned_host"]),
+        ("column", ["like: proj.m:column_major has a layout, major_to_minor (1, 0)"]),
+        ("order", ["like: proj.m:big_endian[0] has dtype >f4", "array.astype("]),
+        ("order_of_aval", ["like: proj.m:big_endian_aval[0] has dtype >f4"]),
+        ("explicit", [
+            "dtype float64 needs 64-bit mode; set config: {jax_enable_x64: true}",
+            "Under jax_explicit_x64_dtypes: allow the two make other programs than yours.",
         ]),
         ("symbol", [
             "like_run needs sizes, and the portable form has symbols here: batch=b",
