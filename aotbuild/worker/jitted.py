@@ -114,8 +114,8 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
     """
     function = resolve_function(job.call, f"functions.{job.name}.call")
     wrapped = unwrap(job, function)
-    if wrapped.donated and "donate" not in job.function.model_fields_set:
-        job = job.with_options(donate=wrapped.donated)
+    stated = job.function.model_fields_set
+    job = job.with_options(**{n: v for n, v in wrapped.options.items() if n not in stated})
     binding = bind(job, wrapped.function, wrapped.name)
     sized = job if symbolic else job.at()
 

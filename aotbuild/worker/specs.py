@@ -47,7 +47,7 @@ _RUN = (
 _NO_ARRAYS = frozenset("OSUMm")
 _ARRAY = object()
 # The names of the memory that arrays are in by default, on all versions of jax and platforms.
-_DEVICE_MEMORY = (None, "device", "unpinned_host")
+DEVICE_MEMORY = (None, "device", "unpinned_host")
 
 
 def make_avals(
@@ -304,7 +304,7 @@ def _check_dtype(leaf: Any, place: str) -> None:
 def _check_placement(leaf: Any, place: str) -> None:
     """Refuse an array or aval in a memory, or with a layout, that no argument can have."""
     kind = getattr(getattr(leaf, "sharding", None), "memory_kind", None)
-    if kind not in _DEVICE_MEMORY:
+    if kind not in DEVICE_MEMORY:
         msg = f"{place} is in memory of kind {kind}; arguments are in the device's own memory\n"
         msg += "Name an array without a memory kind here, and move it inside the function."
         raise TraceRefused(msg)

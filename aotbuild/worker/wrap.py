@@ -25,6 +25,7 @@ from aotbuild.format.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, W
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.leaves import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable
+from aotbuild.worker.specs import DEVICE_MEMORY
 
 # module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8;
 # so were the attributes `jitted_fn`, `donate_first` and `donate_rest`, and `_cached`, which are
@@ -40,6 +41,8 @@ _WRAPPERS = {
 
 _SHARDINGS = "Write them in the manifest, with mesh:, in_shardings: and out_shardings:."
 _DEVICE = "Remove them from the decorator: targets: says where the function runs."
+_LAYOUTS = "Remove them from the decorator, and transpose inside the function."
+_MEMORY = "Remove them from the decorator, and move arrays inside the function."
 _OPTIONS = "Write them in the manifest, under compiler_options:."
 
 
@@ -49,12 +52,13 @@ class Decorator:
 
     `function` is the one without it, or with it, where it is inside of another decorator. It has
     its `jax.jit`, unless that has compiler options.
-    `donated` are names of arguments.
+    `donated` are names of arguments. `keep_unused` is whether `jax.jit` is told to.
     """
 
     wrap: str
     function: Any
     donated: tuple[str, ...] = ()
+    keep_unused: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,10 @@ class Wrapped:
     wrap: Wrap | None = None
 
     @property
-    def donated(self) -> tuple[str, ...]:
-        """The arguments that calls donate because the decorator says so."""
-        return self.decorator.donated if self.wrap else ()
+    def options(self) -> dict[str, Any]:
+        """What the decorator says of how calls are made, as keys of the manifest."""
+        found = {"donate": self.decorator.donated, "keep_unused": self.decorator.keep_unused}
+        return {key: value for key, value in found.items() if value}
 
 
 def unwrap(job: Job, function: Any) -> Wrapped:
@@ -167,7 +172,7 @@ def read_decorator(job: Job, function: Any) -> Decorator:
     """
     parts = [part for part in _inside(function) if _type_name(part) in _WRAPPERS]
     if not parts:
-        return Decorator("", _without_options(job, function))
+        return _read_jit(job, function)
     part = parts[0]
     wrap = _WRAPPERS[_type_name(part)]
     _check_options(job, part, wrap)
@@ -199,8 +204,8 @@ def _type_name(value: Any) -> str:
 
 
 def _check_options(job: Job, part: Any, wrap: str) -> None:
-    """Refuse options that decide what is compiled, and that the manifest does not have."""
-    options, model = jax_private.jit_options(_jitted(part)), job.function
+    """Refuse options of `nnx.jit` or `eqx.filter_jit` that the manifest has to have."""
+    options = jax_private.jit_options(_jitted(part))
     static = _named(part, options, "static") if wrap == NNX_JIT else []
     traced = [name for name in static if name in job.args or name in job.kwargs]
     if traced:
@@ -210,12 +215,48 @@ def _check_options(job: Job, part: Any, wrap: str) -> None:
             f"Write its values under static: {{{traced[0]}: [...]}} instead."
         )
         raise TraceRefused(msg)
-    has_device = options.get("device") or options.get("backend")
-    has_options = options.get("compiler_options_kvs") and not model.compiler_options
+    _refuse(job, wrap, options, is_inside=False)
+
+
+def _read_jit(job: Job, function: Any) -> Decorator:
+    """Return the `jax.jit` that a function is decorated with; TraceRefused as `_refuse` has it.
+
+    What is traced calls it: its shardings are constraints there, and its static arguments are
+    those of the manifest.
+    """
+    jitted = getattr(function, "__func__", function)
+    options = jax_private.jit_options(jitted)
+    if not options:
+        return Decorator("", function)
+    _refuse(job, "jax.jit", options, is_inside=True)
+    inside = _without_jit(function) if options.get("compiler_options_kvs") else function
+    donated = _donated(job, jitted)
+    return Decorator("", inside, donated, keep_unused=bool(options.get("keep_unused")))
+
+
+def _refuse(job: Job, wrap: str, options: dict[str, Any], *, is_inside: bool) -> None:
+    """Raise TraceRefused for an option of a jit that decides what is compiled or where.
+
+    `is_inside` is whether what is traced calls the jit.
+    """
+    model = job.function
+    shardings = [*options.get("in_shardings_leaves", ()), *options.get("out_shardings_leaves", ())]
+    layouts = [*options.get("in_layouts_leaves", ()), *options.get("out_layouts_leaves", ())]
+    kinds = [getattr(each, "memory_kind", None) for each in shardings]
     problems = (
-        (_shardings(options) and not model.mesh, "in_shardings and out_shardings", _SHARDINGS),
-        (has_device, "device and backend", _DEVICE),
-        (has_options, "compiler_options", _OPTIONS),
+        (any(layouts), "layouts", _LAYOUTS),
+        (any(kind not in DEVICE_MEMORY for kind in kinds), "memory kinds", _MEMORY),
+        (
+            any(map(_is_given, shardings)) and not (is_inside or model.mesh),
+            "in_shardings and out_shardings",
+            _SHARDINGS,
+        ),
+        (options.get("device") or options.get("backend"), "device and backend", _DEVICE),
+        (
+            options.get("compiler_options_kvs") and not model.compiler_options,
+            "compiler_options",
+            _OPTIONS,
+        ),
     )
     for found, what, remedy in problems:
         if found:
@@ -226,30 +267,18 @@ def _check_options(job: Job, part: Any, wrap: str) -> None:
             raise TraceRefused(msg)
 
 
-def _without_options(job: Job, function: Any) -> Any:
-    """Return a function without its `jax.jit` if that has compiler options, which none inside may.
+def _without_jit(function: Any) -> Any:
+    """Return a function, or a method, without its `jax.jit`.
 
-    They count if the manifest has some: as for the other wrappers, those decide. A method may have
-    such a jit, too.
+    No jit inside another may have compiler options; those of the manifest count.
     """
     if isinstance(function, types.MethodType):
-        inside = _without_options(job, function.__func__)
-        is_same = inside is function.__func__
-        return function if is_same else types.MethodType(inside, function.__self__)
-    if not jax_private.jit_options(function).get("compiler_options_kvs"):
-        return function
-    if not job.function.compiler_options:
-        msg = (
-            f"functions.{job.name}: {job.call} is decorated with jax.jit, whose compiler_options "
-            f"aotbuild does not read\n{_OPTIONS}"
-        )
-        raise TraceRefused(msg)
+        return types.MethodType(_without_jit(function.__func__), function.__self__)
     return function.__wrapped__
 
 
-def _shardings(options: dict[str, Any]) -> bool:
-    leaves = (*options.get("in_shardings_leaves", ()), *options.get("out_shardings_leaves", ()))
-    return any(leaf is not None and type(leaf).__name__ != "UnspecifiedValue" for leaf in leaves)
+def _is_given(sharding: Any) -> bool:
+    return sharding is not None and type(sharding).__name__ != "UnspecifiedValue"
 
 
 def _donated(job: Job, part: Any) -> tuple[str, ...]:
