@@ -19,10 +19,10 @@ from typing import Any
 
 from distributed import WorkerPlugin, get_worker
 
-from aotbuild.build.limits import usable_cpus
 from aotbuild.build.pool import Attempt, Ended, WorkerPool
 from aotbuild.build.project_files import unpack_project
 from aotbuild.build.protocol import Done, Hello, Reply, to_line
+from aotbuild.build.time_and_memory_limits import usable_cpus
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.build_store import open_store

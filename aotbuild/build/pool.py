@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.limits import GoldenLimit, available_memory, most_jobs
 from aotbuild.build.protocol import Hello, Reply, Started
+from aotbuild.build.time_and_memory_limits import GoldenLimit, available_memory, most_jobs
 from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
 from aotbuild.build.worker_settings import Settings
 

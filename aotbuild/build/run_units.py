@@ -15,12 +15,12 @@ from pathlib import Path
 from aotbuild.build.dask_client import open_cluster
 from aotbuild.build.job_results import COMPILE, GOLDEN, START, JobResults
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.limits import GOLDEN_SECONDS, job_timeout
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import Attempt, Ended, Tell, open_pool
 from aotbuild.build.progress import Listener, UnitBusy, UnitDone
 from aotbuild.build.protocol import Compiled, Done, Hello, Reply
 from aotbuild.build.sources import SourceTree
+from aotbuild.build.time_and_memory_limits import GOLDEN_SECONDS, job_timeout
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.format.target import HOST

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.limits import TIMEOUT_VARIABLE
 from aotbuild.build.protocol import (
     Done,
     Fetched,
@@ -28,6 +27,7 @@ from aotbuild.build.protocol import (
     read_reply,
     to_line,
 )
+from aotbuild.build.time_and_memory_limits import TIMEOUT_VARIABLE
 from aotbuild.build.worker_settings import Settings
 from aotbuild.format.temporary import temporary_folder
 

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from aotbuild.build.job_results import NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVICE
-from aotbuild.build.limits import GOLDEN_SECONDS, available_memory
 from aotbuild.build.protocol import Compiled, Failed, GoldenOutputs, Reply, Started
+from aotbuild.build.time_and_memory_limits import GOLDEN_SECONDS, available_memory
 from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.format.golden import samples, stored_bytes, widened
 from aotbuild.format.record import Blob, Golden

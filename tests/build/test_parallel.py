@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from support.projects import MANIFEST, write_project
 
-from aotbuild.build.limits import available_memory, most_jobs, usable_cpus
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.protocol import Hello
 from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
+from aotbuild.build.time_and_memory_limits import available_memory, most_jobs, usable_cpus
 from aotbuild.build.worker_process import Worker
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
