@@ -74,10 +74,12 @@ class Dispatch:
             self.plain = self._call_source
             return
         if function.wrap:
+            wrap = backend.wrap(function)  # before jax is imported: numpy's backend refuses it
             from aotbuild.runtime.jax.wraps import wrapped_call
 
             self.plain = wrapped_call(
                 function,
+                wrap,
                 backend,
                 self._on_tracers,
                 run=self._first_call,

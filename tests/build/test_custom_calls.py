@@ -11,7 +11,7 @@ from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.verify import children
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 from aotbuild.verify.outcome import Status
 
 pytestmark = pytest.mark.process
@@ -130,7 +130,7 @@ def test_what_xla_refuses_is_no_failure_of_the_package(
 ) -> None:
     monkeypatch.setattr(children, "_BOOTSTRAP", f"{UNLISTED}; {children._BOOTSTRAP}")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    report = verify(str(package.folder), Options())
+    report = verify(str(package.folder))
     own = [o for o in report.outcomes if o.subject.startswith("own(")]
     assert [outcome.status for outcome in own] == [Status.NOT_CHECKED] * 2
     assert "No FFI handler registered for proj_csr" in own[0].reasons[0]

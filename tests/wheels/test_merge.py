@@ -33,7 +33,7 @@ from aotbuild.format.record import Golden, Record
 from aotbuild.format.tensors import write_tensors
 from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 from aotbuild.wheels.merge import merge_wheels
 
 X = np.arange(3, dtype=np.float32)
@@ -100,7 +100,7 @@ class TestMachines:
         assert targets(merged) == sorted(
             ["cpu:aarch64:1", str(native.record.target), str(exported.record.target)]
         )
-        report = verify(str(merged), Options(load=False))
+        report = verify(str(merged), load=False)
         assert report.passed, report
         np.testing.assert_array_equal(aotbuild.load(merged).double(X), X * 2)
 
@@ -187,7 +187,7 @@ class TestManifestsThatDiffer:
         np.testing.assert_array_equal(library.double(X), X * 2)
         with pytest.raises(NoExecutable, match="aarch64"):
             library.triple(X)
-        assert verify(str(merged), Options(load=False)).passed
+        assert verify(str(merged), load=False).passed
 
     def test_one_pads_and_the_other_does_not(self, tmp_path: Path) -> None:
         built = padded(4, [4])

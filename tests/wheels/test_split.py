@@ -26,7 +26,7 @@ from aotbuild.format.record_json import record_to_json
 from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.toolchains.uv import uv_program
-from aotbuild.verify.api import Options, verify
+from aotbuild.verify.api import verify
 from aotbuild.wheels.merge import merge_wheels
 from aotbuild.wheels.split import split
 
@@ -138,7 +138,7 @@ class TestSplit:
     def test_a_base_may_keep_nothing(self, wheel: Path, tmp_path: Path) -> None:
         base, *others = split(wheel, tmp_path / "out", [])
         assert (records(base), len(others)) == ([], 4)
-        report = verify(str(base), Options(load=False))
+        report = verify(str(base), load=False)
         assert report.passed, report
         assert "double" in run("inspect", base).stdout
 

@@ -24,7 +24,7 @@ from aotbuild.runtime.binding import Bound, bind, rebind
 
 if TYPE_CHECKING:
     from aotbuild.format.wrap import Key
-    from aotbuild.runtime.backend import Backend
+    from aotbuild.runtime.backend import Backend, CallWrap
 
 # The library of each wrap, and its jit there.
 _JITS = {NNX_JIT: ("flax.nnx", "jit"), FILTER_JIT: ("equinox", "filter_jit")}
@@ -90,6 +90,7 @@ class _HasTracers(Exception):
 
 def wrapped_call(
     function: Function,
+    wrap: CallWrap,
     backend: Backend,
     on_tracers: Callable[[], None],
     run: Callable[[Bound], tuple[Any, Any, bool]],
@@ -101,7 +102,6 @@ def wrapped_call(
     `on_tracers` is told of a call inside a transformation. `run` serves a bound call whose trees
     have markers. `fall_back` gets the caller's arguments.
     """
-    wrap = backend.wrap(function)
     split, join, finish = wrap.split, wrap.join, wrap.finish
 
     def miss(key: Key, *arrays: Any) -> tuple[Any, Any, bool]:
