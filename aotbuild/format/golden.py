@@ -159,6 +159,11 @@ class Tolerance:
     rtol: float | None = None
     atol: float | None = None
 
+    @property
+    def is_default(self) -> bool:
+        """Whether the dtypes alone decide it."""
+        return self.rtol is None and self.atol is None
+
     def bound(self, want: Any, dtype: str) -> Any:
         """Return the largest difference of each element; `want` is widened, `dtype` is its own.
 
@@ -168,7 +173,7 @@ class Tolerance:
 
         coarsest = max((default_tolerance(name, self.platform) for name in self.floats), default=0)
         default = max(default_tolerance(dtype, self.platform), min(coarsest, _MOST_INHERITED))
-        absolute = min(default, _MOST_ABSOLUTE) * _root_mean_square(want)
+        absolute = min(default, _MOST_ABSOLUTE) * root_mean_square(want)
         rtol = default if self.rtol is None else self.rtol
         atol = absolute if self.atol is None else self.atol
         with np.errstate(all="ignore"):
@@ -196,7 +201,8 @@ def distance(want: Any, have: Any) -> Any:
         return np.abs(have - want)
 
 
-def _root_mean_square(want: Any) -> float:
+def root_mean_square(want: Any) -> float:
+    """Return the size of an array's finite numbers."""
     import numpy as np
 
     finite = np.abs(want[np.isfinite(want)])

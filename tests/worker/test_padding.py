@@ -49,6 +49,7 @@ def outer(x, y): return x[:, :, None] * y[None, None, :]
 def total(x): return x.sum(0), x * 2
 def blocks(x): return (x.reshape(x.shape[0], -1, 4) * 2).reshape(x.shape)
 def dense(x, w): return jnp.tanh(x @ w)
+def amplified(x, w): return jnp.sin(1000 * (x @ w))
 """
 DENSE = "call: proj.m:dense\n    args: [x: 'f32[batch,4]', w: 'f32[4,4]']"
 MANIFEST = f"""
@@ -91,6 +92,13 @@ functions:
     mesh: {{data: 2}}
     in_shardings: {{x: [data, null], w: null}}
     out_shardings: [data, null]
+    pad: {{batch: 0}}
+  # A sum of one row has another order than that of many, which changes last bits, here a thousand
+  # times as much.
+  amplified:
+    call: proj.m:amplified
+    args: [x: "f32[batch,256]", w: "f32[256,256]"]
+    dims: {{batch: [8, 64]}}
     pad: {{batch: 0}}
 """
 
@@ -158,6 +166,10 @@ class TestResults:
 
     def test_sizes_that_the_function_cannot_take(self, library: Any) -> None:
         assert library.blocks(np.ones((2, 7), "float32")).shape == (2, 7)
+
+    def test_rounding_by_size_is_no_difference(self, library: Any) -> None:
+        x, w = np.full((3, 256), 1 / 3, "float32"), np.full((256, 256), 1 / 7, "float32")
+        assert library.amplified(x, w).shape == (3, 256)
 
     def test_kind_of_arrays(self, library: Any) -> None:
         x, y = np.ones((3, 4), "float32"), np.ones(5, "float32")

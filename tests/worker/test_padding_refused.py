@@ -20,6 +20,8 @@ def least(x): return x - x.min(0)
 def counted(x): return x / x.shape[0]
 def summed(x): return x.sum(0)
 def twice(x): return jnp.concatenate([x, x])
+def faintly(x): return x + 1e-3 * x.mean(0)
+def normed(x): return jax.nn.softmax(x, 0)
 def capped(x): return x[:4], x
 def even(x): return x.reshape(-1, 2, 4).reshape(-1, 4)
 def infinite(x): return x / 0.0
@@ -43,7 +45,7 @@ STACKED = (
 )
 LEAVING = f'args: [x: "f32[batch,4]"], {SIZES}, verify: {{inputs: "proj.m:leave"}}'
 CASES = {
-    "centred": ("result changes in 20 of 20 numbers, first at [0, 0]", X),
+    "centred": ("result changes in 20 of 20 numbers, at batch=0, 1, 2, …", X),
     "relative": ("The function mixes along this dim", X),
     "ranked": ("The function mixes along this dim", X.replace("f32", "i32")),
     "least": ("padding batch=5 to 8", X.replace("pad: {batch: 0}", "pad: {batch: 1}")),
@@ -52,6 +54,8 @@ CASES = {
     "counted": ("The function mixes along this dim, as a mean over it does", X),
     "summed": ("result has no axis of this dim", X),
     "twice": ("result follows the dim in another way than by its size", X),
+    "faintly": ("where it differs most: by 0.000", X),
+    "normed": ("The function mixes along this dim", X),
     "capped": ("result[0] has no axis of this dim", X),
     "even": ("padding was to be tried at batch=5, where the function cannot be traced", X),
     "infinite": ("result is finite nowhere, so nothing can be compared", X),
