@@ -51,9 +51,13 @@ class JoinedSource:
     def path_of(self, name: str) -> str:
         """Return the path of a file in the first source that has it, or in the base."""
         for source in self.parts:
-            with suppress(FileNotFoundError):
+            try:
                 source.read(name, 0)
-                return source.path_of(name)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                pass  # this source has the file, though it cannot be read
+            return source.path_of(name)
         return self.parts[0].path_of(name)
 
     def read(self, name: str, limit: int = -1) -> bytes:

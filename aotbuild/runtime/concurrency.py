@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
+_MISSING: Any = object()
+
 
 # --- threads ------------------------------------------------------------------------------------
 
@@ -43,13 +45,15 @@ class SingleFlight(Generic[V]):
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the value of `key`; call `make` if there is none."""
-        if key not in self._values:
+        # One lookup each time: another thread may forget the entry between two.
+        value: V = self._values.get(key, _MISSING)
+        if value is _MISSING:
             with self._locks.setdefault(key, threading.RLock()):
-                if key not in self._values:
+                value = self._values.get(key, _MISSING)
+                if value is _MISSING:
                     made = make()
                     # A re-entrant call may have filled the entry; keep that value.
-                    return self._values.setdefault(key, made)  # type: ignore[no-any-return]
-        value: V = self._values[key]
+                    value = self._values.setdefault(key, made)
         return value
 
     def __contains__(self, key: Hashable) -> bool:

@@ -45,6 +45,7 @@ class TreeDifferences:
                 here, there = {*names[: len(have)]}, {*wanted[: len(want)]}
                 lines += [f"{name}: compiled with it" for name in sorted(there - here)]
                 lines += [f"{name}: called with it" for name in sorted(here - there)]
+                leaf += treedef.num_leaves
                 continue
             for name, child, *pair in zip(names, treedef.children(), have, want, strict=False):
                 lines += self._walk(name, 1, leaf, child, *pair)

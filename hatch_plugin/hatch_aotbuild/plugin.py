@@ -223,10 +223,11 @@ def editable_index(manifest: Manifest) -> bytes:
     ]
     options = {
         name: {
-            "static_argnums": [key for key in function.static if isinstance(key, int)],
-            "static_argnames": [key for key in function.static if isinstance(key, str)],
+            "static_argnums": [key for key in statics if isinstance(key, int)],
+            "static_argnames": [key for key in statics if isinstance(key, str)],
         }
         for name, function in manifest.functions.items()
+        for statics in [function.parameters.statics]
     }
     header = {
         "aotbuild": installed_version("aotbuild") or "",

@@ -146,10 +146,17 @@ class TestRefused:
             aotbuild.load("demo")
         assert caught.value.found == found
 
-    def test_a_damaged_blob_is_named_where_it_is(self, site: Path, parts: dict[str, Path]) -> None:
+    @pytest.mark.parametrize("is_file", [True, False])
+    def test_a_damaged_blob_is_named_where_it_is(
+        self, site: Path, parts: dict[str, Path], is_file: bool
+    ) -> None:
         install(site, parts, ["base", "cpu"])
         (blob,) = (site / "demo_aot_cpu" / "_aot" / "blobs").iterdir()
-        blob.write_bytes(b"?" * blob.stat().st_size)
+        if is_file:
+            blob.write_bytes(b"?" * blob.stat().st_size)
+        else:
+            blob.unlink()
+            blob.mkdir()
         with pytest.raises(DamagedBlob) as caught:
             aotbuild.load("demo").double(X)
         assert caught.value.place == str(blob)

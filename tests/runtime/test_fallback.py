@@ -24,7 +24,9 @@ from aotbuild.errors import (
 )
 from aotbuild.format.index import write_index
 from aotbuild.format.signature import Function
+from aotbuild.manifest import parse_manifest
 from aotbuild.runtime.checked_blobs import DirectorySource, open_index
+from hatch_aotbuild.plugin import editable_index
 
 X = np.ones((2, 4), "float32")
 OTHER = np.ones((3, 4), "float32")
@@ -104,6 +106,24 @@ def test_an_editable_install_says_what_it_is(tmp_path: Path, source: None) -> No
     with aotbuild.guard("raise"), pytest.raises(CompilationForbidden) as caught:
         library.f(OTHER)
     assert caught.value.trace == (note,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "signatures: [{args: [x: 'f32[2,4]'], static: {n: [2]}}]",
+        "wrap: nnx.jit\n    args: [x: 'f32[2,4]']\n    static: {0: [2]}",
+    ],
+)
+def test_an_editable_install_knows_what_is_static(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "fallback_static.py").write_text("def f(n, x):\n    return [x] * n\n")
+    text = f"version: 1\npackage: p\nfunctions:\n  f:\n    call: fallback_static:f\n    {options}\n"
+    folder = write(tmp_path, [])
+    (folder / "index").write_bytes(editable_index(parse_manifest(text)))
+    assert len(aotbuild.load(folder).f(2, X)) == 2
 
 
 class TestPolicy:

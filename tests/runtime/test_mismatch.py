@@ -85,6 +85,16 @@ def test_other_trees(library: Any, params: Any, line: str) -> None:
     assert complaint(library, params, np.ones((8, 8), "float32"), 1.0) == [line]
 
 
+def test_keywords_after_other_positional_arguments(tmp_path: Path) -> None:
+    one = np.ones(4, "float32")
+    built = build("f", lambda x, y, k: x + y + k[0], {"x": one, "y": one}, {"k": (one,)})
+    built = replace(built, function=replace(built.function, optional=("y",)))
+    with pytest.raises(SignatureMismatch) as caught:
+        aotbuild.load(write(tmp_path, [built])).f(one, k=([one],))
+    lines = [line.strip() for line in caught.value.trace]
+    assert lines == ["y: compiled with it", "k[0]: expected an array, found a list of 1"]
+
+
 def test_many_differences_are_cut(tmp_path: Path) -> None:
     given = {"x": [np.ones(n, "float32") for n in range(9)]}
     built = build("f", lambda x: x[0], given)

@@ -147,11 +147,11 @@ class PythonSource:
         options = self._options or {
             "static_argnames": [static.name for static in self._function.statics]
         }
+        given = {name: tuple(value) for name, value in options.items() if value}
         if self._function.wrap:
             from aotbuild.runtime.jax.wraps import jit_of
 
-            return jit_of(self._function.wrap, source, tuple(options["static_argnames"]))
-        given = {name: tuple(value) for name, value in options.items() if value}
+            return jit_of(self._function.wrap, source, given)
         return cast("Callable[..., Any]", jax.jit(source, **given))
 
     def _import(self) -> Any:

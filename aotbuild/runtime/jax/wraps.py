@@ -9,7 +9,7 @@ modules are pytrees, and what is not an array is static.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,11 @@ def make_wrap(function: Function) -> JaxFilterJit | JaxNnxJit:
     raise AotbuildError(msg)
 
 
-def jit_of(wrap: str, source: Callable[..., Any], statics: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a function under the jit that a wrap stands for."""
-    options = {"static_argnames": statics} if statics and wrap == NNX_JIT else {}
+def jit_of(
+    wrap: str, source: Callable[..., Any], statics: Mapping[str, tuple[int | str, ...]]
+) -> Callable[..., Any]:
+    """Return a function under the jit that a wrap stands for; `statics` are as for `jax.jit`."""
+    options = statics if wrap == NNX_JIT else {}
     jitted: Callable[..., Any] = getattr(_library(wrap), _JITS[wrap][1])(source, **options)
     return jitted
 
