@@ -120,11 +120,12 @@ def write_exports(weights: str, folder: Path) -> None:
     import jax
     import jax.export
     import numpy as np
+    from tinylm.generate import padded
     from tinylm.model import empty_cache
     from tinylm.weights import load_params
 
     params, number = load_params(weights), np.int32(0)
-    tokens = np.zeros((1, len(PROMPT) - 1), np.int32)
+    tokens = padded(np.zeros(len(PROMPT) - 1, np.int32))[None]
     prefill, decode, *_ = jit(folder)
     calls = {
         "prefill": (prefill, (params, tokens)),

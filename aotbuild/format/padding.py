@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan, nan, prod
 from typing import Any
 
-from aotbuild.format.canonical import flag, text, whole
+from aotbuild.format.canonical import text, whole
 from aotbuild.format.values import decode, encode
 
 # For each array the axes that are a dim: (axis, index of the dim).
@@ -16,14 +16,10 @@ Axes = tuple[tuple[tuple[int, int], ...], ...]
 
 @dataclass(frozen=True)
 class PaddedDim:
-    """A dim whose calls may be padded, and the value to pad with.
-
-    `safe` means that the manifest vouches for the results; otherwise the build compared them.
-    """
+    """A dim whose calls may be padded, and the value to pad with."""
 
     name: str
     value: bool | int | float
-    safe: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Padding:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
         return {
-            "dims": [[dim.name, encode(dim.value), dim.safe] for dim in self.dims],
+            "dims": [[dim.name, encode(dim.value)] for dim in self.dims],
             "buckets": [list(bucket) for bucket in self.buckets],
             "leaves": _axes_to_json(self.leaves),
             "outputs": _axes_to_json(self.outputs),
@@ -53,7 +49,7 @@ class Padding:
     def from_json(cls, data: Any) -> Padding:
         """Read what `to_json` wrote; TypeError or ValueError for anything else."""
         padding = cls(
-            dims=tuple(PaddedDim(text(n), _value(v), flag(safe)) for n, v, safe in data["dims"]),
+            dims=tuple(PaddedDim(text(name), _value(value)) for name, value in data["dims"]),
             buckets=tuple(tuple(map(whole, bucket)) for bucket in data["buckets"]),
             leaves=_axes_from_json(data["leaves"]),
             outputs=_axes_from_json(data["outputs"]),

@@ -43,10 +43,6 @@ def _float(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _pad_map(value: object) -> object:
-    return value if isinstance(value, dict) else {"value": value}
-
-
 ShardingValue: TypeAlias = Annotated[Sharding, unless_yaml(Sharding), form("sharding")]
 Tolerance: TypeAlias = Annotated[
     float,
@@ -91,15 +87,6 @@ class Export(Model):
     )
 
 
-class Pad(Model):
-    """How a dim is padded to the next larger size."""
-
-    value: PadValue = Field(description="What is put into the padding")
-    safe: bool = Field(
-        default=False, description="Padding reaches no result that is used: checked by nobody"
-    )
-
-
 class Verify(Model):
     """What `aotbuild verify` calls an executable with, and how near its results must be."""
 
@@ -121,9 +108,9 @@ class Verify(Model):
 class Options(Model):
     """What a function can be told besides its call and arguments."""
 
-    pad: dict[
-        Name, Annotated[Pad, BeforeValidator(_pad_map, json_schema_input_type=PadValue | Pad)]
-    ] = Field(default={}, description="Dims whose calls are padded to the next size, and the value")
+    pad: dict[Name, PadValue] = Field(
+        default={}, description="Dims whose calls are padded to the next size, and the value"
+    )
     wrap: Literal["nnx.jit", "eqx.filter_jit"] | None = Field(
         default=None, description="What calls mean, other than jax.jit; decorators are recognized"
     )
@@ -260,4 +247,4 @@ class Function(SignatureSpec, Options):
     @property
     def padded_dims(self) -> tuple[PaddedDim, ...]:
         """The dims under ``pad:``, in order."""
-        return tuple(PaddedDim(name, pad.value, pad.safe) for name, pad in self.pad.items())
+        return tuple(PaddedDim(name, value) for name, value in self.pad.items())

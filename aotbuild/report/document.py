@@ -109,7 +109,7 @@ def pad_text(function: Function) -> str:
     if function.pad is None:
         return ""
     pad = function.pad
-    dims = (f"{dim.name} with {dim.value}{' (safe)' if dim.safe else ''}" for dim in pad.dims)
+    dims = (f"{dim.name} with {dim.value}" for dim in pad.dims)
     sizes = ("x".join(map(str, bucket)) for bucket in pad.buckets)
     return f"{', '.join(dims)} to {', '.join(sizes)}"
 
@@ -159,7 +159,7 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
 def _pad(pad: Padding | None) -> dict[str, Any] | None:
     if pad is None:
         return None
-    dims = [{"name": d.name, "value": plain(d.value), "safe": d.safe} for d in pad.dims]
+    dims = [{"name": d.name, "value": plain(d.value)} for d in pad.dims]
     return {"dims": dims, "buckets": [list(bucket) for bucket in pad.buckets]}
 
 

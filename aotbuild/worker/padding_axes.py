@@ -79,14 +79,14 @@ def _find(traced: Traced) -> Padding:
 def _at_another_size(traced: Traced, dim: PaddedDim, index: int) -> tuple[int, Jitted]:
     """Return another size of a dim, and the function at that size.
 
-    TraceRefused with the error of the first size if all fail. A dim that is not called safe must
-    work at the size that its padding is compared with.
+    That is the one that its padding is compared with, if there is one; else TraceRefused with the
+    error of the first that was tried if all fail.
     """
     job, step = traced.job, granularity(traced)
     size = job.dims[dim.name]
     smaller = smaller_size(job, index, size, step)
     others = [smaller] if smaller else []
-    if dim.safe or not others:
+    if not others:
         others += [bucket[index] for bucket in job.buckets if bucket[index] != size]
         others += [size + step, 2 * size + step]
     error: Exception | None = None
@@ -100,11 +100,10 @@ def _at_another_size(traced: Traced, dim: PaddedDim, index: int) -> tuple[int, J
         return other, jitted
     assert error is not None, "at least one size was tried"
     text = str(error) if isinstance(error, TraceRefused) else user_traceback(error)
-    remedy = "" if dim.safe else f", or write pad: {{{dim.name}: {{value: …, safe: true}}}}"
     msg = (
         f"functions.{job.name}.pad.{dim.name}: padding was to be tried at "
         f"{dim.name}={others[0]}, where the function cannot be traced\n{text}\n"
-        f"Let it take every size up to the largest{remedy}, if padding cannot reach a result."
+        f"Let it take every size up to the largest, or pad before the call."
     )
     raise TraceRefused(msg) from error
 
@@ -171,14 +170,13 @@ def _check_outputs(
         if has_dim and is_key_dtype(output.dtype):
             msg = f"{where}: {path} holds typed PRNG keys, which cannot be cut\n{_LEAVE_OUT}"
             raise TraceRefused(msg)
-        if not has_dim and not dim.safe:
+        if not has_dim:
             msg = (
                 f"{where}: {path} has no axis of this dim\n"
                 f"  expected an axis of {dim.name} in every result, where padding is cut off\n"
                 f"  found    {output.dtype}{list(output.shape)}\n"
-                "If padding with this value does not change it, as a sum is not changed by zeros, "
-                f"write pad: {{{dim.name}: {{value: …, safe: true}}}}; else leave the dim out of "
-                "pad."
+                "Leave the dim out of pad. If padding does not change it, as a sum is not changed "
+                "by zeros, pad before the call."
             )
             raise TraceRefused(msg)
 

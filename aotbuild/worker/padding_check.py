@@ -1,7 +1,6 @@
 """Check that padding changes no result: call the function at a smaller size, and padded from it.
 
-Dims that the manifest calls safe are not checked:
-they keep their size here.
+Dims that are padded from no smaller size keep theirs.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ _VARIES = (
 )
 _REMEDY = (
     "Leave the dim out of pad. If padding reaches no result when the function is called as you do, "
-    "with a mask for one, give arguments like yours with verify: inputs:, or vouch for it with "
-    "pad: {{{name}: {{value: …, safe: true}}}}."
+    "with a mask for one, give arguments like yours with verify: inputs:, or pad before the call."
 )
 # Beside larger values than this, seeded numbers vanish.
 _LARGE = 100
@@ -93,8 +91,7 @@ class PaddingCheck:
             problem = f"it could not be tried: the function raised\n{user_traceback(err)}"
         if not problem:
             return None
-        remedy = _REMEDY.format(name=next(iter(sizes)))
-        return f"{where}: {problem}\n{remedy}"
+        return f"{where}: {problem}\n{_REMEDY}"
 
     def _problem(self, traced: Traced, sizes: dict[str, int]) -> str | None:
         padding = traced.function.pad
@@ -121,11 +118,11 @@ class PaddingCheck:
 
 
 def _smaller(traced: Traced) -> dict[str, int]:
-    """Return the size to pad from, by dim, of dims that have one and are not called safe."""
+    """Return the size to pad from, by dim, of dims that have one."""
     job, found = traced.job, {}
     for index, dim in enumerate(job.function.padded_dims):
         size = smaller_size(job, index, job.dims[dim.name], granularity(traced))
-        if size is not None and not dim.safe:
+        if size is not None:
             found[dim.name] = size
     return found
 

@@ -96,16 +96,16 @@ def test_leaves_are_named(tmp_path: Path) -> None:
 
 
 def test_padding_is_told(tmp_path: Path) -> None:
-    pad = Padding((PaddedDim("n", 0.0, safe=True),), ((1,), (8,)), (((0, 0),),), (((0, 0),),))
+    pad = Padding((PaddedDim("n", 0.0),), ((1,), (8,)), (((0, 0),),), (((0, 0),),))
     folder = write_package(tmp_path / "pack", [make_function(pad=pad)], [make_record()])
-    assert "  donates x  pads n with 0.0 (safe) to 1, 8\n" in run("inspect", folder).stdout
+    assert "  donates x  pads n with 0.0 to 1, 8\n" in run("inspect", folder).stdout
     document = json.loads(run("inspect", folder, "--json").stdout)
     assert document["functions"][0]["pad"] == {
-        "dims": [{"name": "n", "value": 0.0, "safe": True}],
+        "dims": [{"name": "n", "value": 0.0}],
         "buckets": [[1], [8]],
     }
     plain = write_package(tmp_path / "plain", [make_function()], [make_record()])
-    changed = "~ function f: pad (empty) → n with 0.0 (safe) to 1, 8\n"
+    changed = "~ function f: pad (empty) → n with 0.0 to 1, 8\n"
     assert changed in run("diff", plain, folder).stdout
 
 

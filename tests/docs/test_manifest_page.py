@@ -25,7 +25,6 @@ SECTIONS = {
     "`portable`": ("targets", "portable"),
     "Toolchains": ("toolchains",),
     "A function": ("functions",),
-    "`pad`": ("functions", "pad"),
     "`export`": ("functions", "export"),
     "Golden outputs": ("functions", "verify"),
 }

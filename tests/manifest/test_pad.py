@@ -30,9 +30,9 @@ def problems(pad: str, extra: str = "") -> list[str]:
 
 
 def test_values() -> None:
-    assert entry("{batch: 0, seq: {value: 1.0, safe: true}}").padded_dims == (
+    assert entry("{batch: 0, seq: 1.0}").padded_dims == (
         PaddedDim("batch", 0),
-        PaddedDim("seq", 1.0, safe=True),
+        PaddedDim("seq", 1.0),
     )
     assert entry("{}").pad == {}
 
@@ -43,11 +43,7 @@ def test_values() -> None:
         ("{batc: 0}", "pad: unknown dim 'batc' (did you mean 'batch'?)"),
         ("{batch: x}", "pad.batch: expected a number or a boolean to pad with"),
         ("{batch: null}", "pad.batch: expected a number or a boolean to pad with"),
-        ("{batch: {safe: true}}", ("pad.batch: the key 'value' is missing (What is put into the "
-         "padding)")),
-        ("{batch: {value: 0, saf: true}}", "pad.batch: unknown key 'saf' (did you mean 'safe'?)"),
-        ("{batch: {value: 0, safe: 1}}", ("pad.batch.safe: expected true or false, found the "
-         "number 1")),
+        ("{batch: {value: 0}}", "pad.batch: expected a number or a boolean to pad with"),
         ("{batch: 0.5}", ("pad.batch: y['n'] has this dim and is int32: expected a whole number "
          "from -2147483648 to 2147483647, found 0.5")),
         ("{seq: .nan}", ("pad.seq: y['n'] has this dim and is int32: expected a whole number "

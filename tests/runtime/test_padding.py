@@ -33,7 +33,7 @@ from aotbuild.runtime.padding import (
 )
 
 PADDING = Padding(
-    dims=(PaddedDim("batch", 0), PaddedDim("seq", math.nan, safe=True)),
+    dims=(PaddedDim("batch", 0), PaddedDim("seq", math.nan)),
     buckets=((2, 4), (2, 16), (8, 4), (8, 8)),
     leaves=(((0, 0), (1, 1)), (), ((1, 0),)),
     outputs=(((0, 0),), ()),
@@ -67,7 +67,7 @@ class TestData:
             (["dims"], []),
             (["dims", 1, 0], "batch"),
             (["dims", 0, 1], {"name": "os:system"}),
-            (["dims", 0, 2], 0),
+            (["dims", 0], ["batch"]),
             (["buckets"], [[8, 8], [2, 4]]),
             (["buckets", 0], [-1, 4]),
             (["leaves", 0], [[0, 0], [0, 1]]),

@@ -6,9 +6,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tinylm.sizes import CONTEXT
+from tinylm.sizes import CONTEXT, PROMPT
 
 Scores: TypeAlias = NDArray[np.float32]
+
+
+def padded(tokens: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return a prompt with zeros behind it, to the length that is compiled."""
+    return np.pad(tokens, (0, max(PROMPT - len(tokens), 0)))
 
 
 def generate(
@@ -21,7 +26,7 @@ def generate(
     """
     tokens = np.frombuffer(prompt, np.uint8).astype(np.int32)
     start = len(tokens) - 1
-    cache = prefill(params, tokens[None, :start])
+    cache = prefill(params, padded(tokens[:start])[None])
     token = tokens[start:]
     for position in range(start, CONTEXT):
         scores, cache = decode(params, cache, token, np.int32(position))

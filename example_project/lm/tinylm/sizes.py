@@ -11,3 +11,4 @@ HEAD = 64
 HIDDEN = 512
 VOCAB = 256  # one token is one byte
 CONTEXT = 256  # prompt and reply together
+PROMPT = 64  # shorter prompts are padded to it
