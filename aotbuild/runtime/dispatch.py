@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
 from aotbuild.format.record import Record
@@ -104,8 +104,13 @@ class Dispatch:
             bound = bind(self.function, args, kwargs)
             plan = self.padded.plan(bound) if self.padded else None
             if self.padded and plan:
+                try:
+                    padded_args, padded_kwargs = self.padded.pad(plan, bound)
+                except InvalidArgument as err:
+                    self._leave_to_fallback(err)
+                outputs = self._canonical(bound.statics_key, *padded_args, **padded_kwargs)
                 self.package.stats.count("padded")
-                return self.padded.run(plan, bound, self._canonical), None, False
+                return self.padded.cut(plan, outputs), None, False
             if bound.direct:
                 return self._first_call(bound)
             outputs = self._canonical(bound.statics_key, *bound.args, **bound.kwargs)
@@ -125,9 +130,7 @@ class Dispatch:
         try:
             placement = self.placement(call, record)
         except InvalidArgument as err:
-            if self.package.fallback_policy == "none":
-                raise
-            raise self._refusals.placed_elsewhere(err) from err
+            self._leave_to_fallback(err)
         executable = self.package.loader.load(record, placement)  # read and load
         return self._run_and_teach(executable, call, placement)
 
@@ -219,6 +222,12 @@ class Dispatch:
 
     def _call_source(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._fallback.call_source(*args, **kwargs)
+
+    def _leave_to_fallback(self, error: InvalidArgument) -> NoReturn:
+        """Raise the error of an argument that no executable takes, so that a fallback may."""
+        if self.package.fallback_policy == "none":
+            raise error
+        raise self._refusals.placed_elsewhere(error) from error
 
     def _fall_back(self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the fallback policy gives for a call that no executable serves."""

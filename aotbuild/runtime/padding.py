@@ -6,7 +6,7 @@ The rules are the same for every backend; where arrays live is the backend's mat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -196,8 +196,8 @@ class PaddedCalls:
         """Return how a flattened call is padded, None if it is not."""
         return find_plan(self._index, self._function, call.signature)
 
-    def run(self, plan: PadPlan, bound: Bound, execute: Callable[..., Any]) -> Any:
-        """Pad a call, run `execute(statics key, *args, **kwargs)` and cut its results."""
+    def pad(self, plan: PadPlan, bound: Bound) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the padded arguments; InvalidArgument for one that cannot be padded."""
         trees, arrays = self._backend.trees, self._backend.padding
         leaves, treedef = trees.flatten((bound.args, bound.kwargs))
         for index in plan.leaves():
@@ -211,7 +211,11 @@ class PaddedCalls:
                 msg = f"{self._function.name}: padding failed: {err}; rebuild the wheel"
                 raise AotbuildError(msg) from err
         args, kwargs = treedef.unflatten(leaves)
-        outputs, out_tree = trees.flatten(execute(bound.statics_key, *args, **kwargs))
+        return args, kwargs
+
+    def cut(self, plan: PadPlan, result: Any) -> Any:
+        """Return the result of a padded call without padding."""
+        outputs, out_tree = self._backend.trees.flatten(result)
         return out_tree.unflatten(self._cut(plan, outputs))
 
     def _cut(self, plan: PadPlan, outputs: Sequence[Any]) -> list[Any]:

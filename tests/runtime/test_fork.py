@@ -82,6 +82,12 @@ def test_what_compiles_or_moves_is_refused_too(package: str, after: str) -> None
     assert "cannot run in a process that was forked after XLA's threads were started" in text
 
 
+def test_placing_numpy_arrays_on_a_device_is_refused(package: str) -> None:
+    before = "from ml_dtypes import int4; lib.f(x)"
+    text = fresh(CODE, package, "numpy", before, "lib.place(x) is None or lib.place(int4(x))")
+    assert text.startswith("place(): it cannot run in a process that was forked")
+
+
 @pytest.mark.parametrize("looked_up", ["lib.f; ", ""])
 @pytest.mark.parametrize("used", ["jax.devices()", "jax.numpy.ones(3).block_until_ready()"])
 def test_devices_of_jax_count_too(package: str, looked_up: str, used: str) -> None:

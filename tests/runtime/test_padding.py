@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.packages import build, write
 
 import aotbuild
-from aotbuild.errors import SignatureMismatch
+from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.padding import PaddedDim, Padding
@@ -186,3 +186,30 @@ class TestCalls:
                             library.f(*given)
                     else:
                         assert np.array_equal(library.f(*given), given[0] * np.float32(value))
+
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    def test_refused_calls_are_not_counted(self, tmp_path: Path, arrays: str) -> None:
+        library = doubling(tmp_path, arrays)
+        kept = library.place(np.ones(3, "float32")) if arrays == "jax" else library.f.keeping()(X)
+        kept.delete()
+        with pytest.raises(InvalidArgument, match="a deleted array"):
+            library.f(kept)
+        assert library.stats()["padded"] == (arrays == "numpy")
+
+    def test_a_result_that_is_cut_stays_on_the_device(self, tmp_path: Path) -> None:
+        library = doubling(tmp_path, "numpy")
+        kept = library.f.keeping()(X)
+        assert isinstance(kept, aotbuild.DeviceArray)
+        np.testing.assert_array_equal(kept, X * 2)
+        np.testing.assert_array_equal(library.f(kept), X * 4)
+
+
+X = np.float32([1, 2, 3])
+
+
+def doubling(root: Path, arrays: str) -> aotbuild.Library:
+    """Return a library with a function that is compiled for 4 elements."""
+    built = build("f", lambda x: x * 2, {"x": np.zeros(4, "float32")})
+    pad = Padding((PaddedDim("n", 0),), ((4,),), (((0, 0),),), (((0, 0),),))
+    built = dataclasses.replace(built, function=dataclasses.replace(built.function, pad=pad))
+    return aotbuild.load(write(root, [built]), arrays=arrays)

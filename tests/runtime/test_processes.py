@@ -25,6 +25,7 @@ jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(f"localhost:{port}", 2, rank)
 import aotbuild
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from aotbuild.format.padding import PaddedDim, Padding
 from support.packages import build, write
 x = np.arange(8, dtype="float32")
 def spread(x):
@@ -42,8 +43,11 @@ whole = dataclasses.replace(whole, record=dataclasses.replace(
     whole.record,
     target=dataclasses.replace(whole.record.target, processes=2),
     requires=dataclasses.replace(whole.record.requires, processes=2)))
+pad = Padding((PaddedDim("n", 0),), ((16,),), (((0, 0),),), (((0, 0),),))
+grown = build("grown", lambda x: x * 2, {"x": np.zeros(16, "float32")})
+grown = dataclasses.replace(grown, function=dataclasses.replace(grown.function, pad=pad))
 if rank == 0:
-    write(root / "made", [made, alone, whole])
+    write(root / "made", [made, alone, whole, grown])
     (root / "made").rename(root / "done")
 while not (root / "done").exists():
     time.sleep(0.01)
@@ -55,9 +59,9 @@ def sharding(devices):
     return NamedSharding(Mesh(np.array(devices), ("data",)), P("data"))
 def put(devices):
     return jax.make_array_from_callback(x.shape, sharding(devices), lambda index: x[index])
-def refusal(value):
+def refusal(value, kernel=library.spread):
     try:
-        return str(library.spread(value)) and "no refusal"
+        return str(kernel(value)) and "no refusal"
     except aotbuild.errors.AotbuildError as err:
         return str(err)
 devices = jax.devices()
@@ -77,8 +81,10 @@ try:
     library.on(there)
 except aotbuild.errors.AotbuildError as err:
     other = str(err)
+os.environ["AOTBUILD_FALLBACK"] = "jit"
+not_padded = refusal(given, library.grown)
 compiled = sum(name.startswith("/jax/core/compile") for name in events)
-print(json.dumps([found, compiled, mixed, plain, other, library.stats()["loaded"]]))
+print(json.dumps([found, compiled, mixed, plain, other, library.stats()["loaded"], not_padded]))
 """
 
 
@@ -113,10 +119,12 @@ def test_several_processes(tmp_path: Path) -> None:
         ended = [process.communicate(timeout=300) for process in started]
     for rank, (out, err) in enumerate(ended):
         assert started[rank].returncode == 0, err
-        found, compiled, mixed, plain, other, loaded = json.loads(out.splitlines()[-1])
+        found, compiled, mixed, plain, other, loaded, not_padded = json.loads(out.splitlines()[-1])
         assert (found, compiled, loaded) == ([True] * 6, 0, 3)
         assert "found    processes 0, 1, 0, 1" in mixed
         assert "expected 2 devices of each of 2 processes, one process after the other" in mixed
         assert "argument x\n  expected an array over all processes: NamedSharding" in plain
         assert "jax.make_array_from_process_local_data(sharding, x)" in plain
         assert f"expected a device of this process ({rank})" in other
+        assert "expected an array that is all in this process" in not_padded
+        assert "fallback jit: nowhere:nothing is not importable" in not_padded

@@ -19,13 +19,15 @@ from aotbuild.format.signature import Function
 from aotbuild.format.target import HOST, is_count
 from aotbuild.platforms.base import Host, client_part, names, platform_of, plugged
 from aotbuild.runtime.binding import Call, leaf_paths
-from aotbuild.runtime.concurrency import SingleFlight, watch_forks
+from aotbuild.runtime.concurrency import SingleFlight, refuse_if_forked, watch_forks
 from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, host_of
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import (
     DeviceArray,
     check_devices,
+    device_of,
     first_device,
+    put,
 )
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.numpy.trees import NumpyTrees
@@ -118,8 +120,11 @@ class NumpyBackend:
         """Return a tree whose arrays calls take without a copy."""
         from aotbuild.runtime.numpy.placing import placed  # no cold call needs it
 
-        # Not before an array needs it: a process that has devices cannot fork.
-        device = lambda: (devices or self.default_devices()).first  # noqa: E731
+        def device() -> Any:
+            # Not before an array needs it: a process that has devices cannot fork.
+            refuse_if_forked("place()")
+            return (devices or self.default_devices()).first
+
         platform = devices.platform if devices else default_platform()
         return placed(tree, self, platform, device)
 
@@ -181,8 +186,9 @@ class NumpyPaddedArrays:
         return enlarge(np.asarray(leaf))
 
     def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """Return the first part of a result on each axis, as a view."""
-        return np.asarray(array)[tuple(map(slice, shape))]
+        """Return the first part of a result on each axis: a view, or on its device if it stays."""
+        kept = np.asarray(array)[tuple(map(slice, shape))]
+        return put(kept.copy(), device_of(array)) if isinstance(array, DeviceArray) else kept
 
 
 # --- avals --------------------------------------------------------------------------------------
