@@ -192,7 +192,10 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
         output.text("\n".join([printable(title), *(f"  {printable(line)}" for line in lines)]))
     output.text()
     total, unusable = len(diagnosis.signatures), len(diagnosis.unusable)
-    output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
+    if total or not diagnosis.notes:
+        output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
+    for note in diagnosis.notes:
+        output.text(printable(note))
     if unusable:
         output.text(remedy(facts.host.arrays))
     if diagnosis.staleness and diagnosis.staleness.changed:

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
-from aotbuild.errors import AotbuildError, MissingJax
+from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.runtime.concurrency import SingleFlight, watch_forks
+from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet, shortage
 from aotbuild.runtime.dispatch import Dispatch
 from aotbuild.runtime.package import Package
@@ -55,6 +55,7 @@ class Library:
         self._views: SingleFlight[Self] = SingleFlight()
         # Python functions that kernels fall back to, by name; others are imported.
         self._sources: dict[str, Callable[..., Any]] = {}
+        _made[id(self._package)] = self
 
     def open(self) -> None:
         """Open the index now rather than at the first use.
@@ -65,28 +66,7 @@ class Library:
             AotbuildError: The package is an editable install, loaded with `arrays="numpy"`.
             MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
         """
-        header = self._package.index.header
-        if what := self._package.editable_note:
-            from aotbuild.runtime.log import log
-
-            if self._package.arrays != "jax":
-                msg = (
-                    f"{self._package.name} is an editable install without executables, and "
-                    f'load(…, arrays="{self._package.arrays}") calls executables only. Install its '
-                    "wheel (`pip wheel .`), or load it with jax."
-                )
-                raise AotbuildError(msg)
-            log("warning", "editable", what, package=self._package.name)
-        if self._package.arrays == "jax":
-            from importlib.util import find_spec
-
-            from aotbuild.runtime.jax.clients import clients
-
-            if find_spec("jax") is None:
-                raise MissingJax(self._package.name, str(header.get("jax", "")))
-            # From now on, not from the first kernel: jax's own user may start XLA's threads.
-            watch_forks(clients)
-        _open[id(self._package)] = self
+        self._package.index  # noqa: B018 - reading it opens the package
 
     def on(self, where: Any) -> Self:
         """Return this library on chosen devices.
@@ -240,7 +220,7 @@ class Library:
                 self.__dict__.pop(name, None)
         self._kernels.clear()
         self._views.clear()
-        _open.pop(id(self._package), None)
+        _made.pop(id(self._package), None)
         self._package.close()
 
 
@@ -346,14 +326,14 @@ class Kernel:
         return explain(self._dispatch, args, kwargs)
 
 
-# By the identity of their package, which views share; in the order of opening.
-_open: WeakValueDictionary[int, Library] = WeakValueDictionary()
+# By the identity of their package, which views share; in the order of making.
+_made: WeakValueDictionary[int, Library] = WeakValueDictionary()
 
 
 def libraries() -> tuple[Library, ...]:
-    """Return the libraries that are open in this process, in the order of opening.
+    """Return the libraries that are open in this process, in the order of making.
 
     A library is open until its `close`, or until nobody has it or one of its kernels any more.
     Those of decorated functions are open from their first use.
     """
-    return tuple(_open.values())
+    return tuple(library for library in _made.values() if library._package.is_open)

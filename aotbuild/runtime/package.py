@@ -8,17 +8,17 @@ native code see a byte.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from aotbuild.errors import AotbuildError, NoExecutable, UnknownFunction
+from aotbuild.errors import AotbuildError, MissingJax, NoExecutable, UnknownFunction
 from aotbuild.format.index import COMPANIONS, EDITABLE, Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.runtime.checked_blobs import Source, open_index, read_blob
-from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked
+from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked, watch_forks
 from aotbuild.runtime.devices import find_problem, shortage
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"
+EDITABLE_NOTE = "%s is an editable install without executables: calls go to the source"
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 _CALLS = "its executable has custom calls that are not registered"
 _REGISTER = "Import the package that registers these custom calls first."
@@ -122,8 +123,7 @@ class Package:
     @property
     def editable_note(self) -> str:
         """What is said of an editable install; empty for others."""
-        note = f"{self.name} is an editable install without executables: calls go to the source"
-        return note if self.editable else ""
+        return EDITABLE_NOTE % self.name if self.editable else ""
 
     @property
     def fallback_policy(self) -> str:
@@ -148,6 +148,7 @@ class Package:
 
     def _open(self) -> _Opened:
         index = open_index(self.source)
+        self._begin(index.header)
         if COMPANIONS not in index.header:
             return _Opened(self.source, index, ())
         from aotbuild.runtime import companions  # few packages were split
@@ -155,6 +156,30 @@ class Package:
         found = companions.find(self.source, index, self.asked)
         joined = companions.join(self.source, index, found)
         return _Opened(*joined, tuple(filter(None, (each.absence for each in found))))
+
+    def _begin(self, header: Mapping[str, Any]) -> None:
+        """Refuse what cannot be called here, log an editable install, and watch for forks."""
+        name = str(header.get("package", self.source.path))
+        if header.get(EDITABLE):
+            from aotbuild.runtime.log import log
+
+            if self.arrays != "jax":
+                msg = (
+                    f"{name} is an editable install without executables, and "
+                    f'load(…, arrays="{self.arrays}") calls executables only. Install its '
+                    "wheel (`pip wheel .`), or load it with jax."
+                )
+                raise AotbuildError(msg)
+            log("warning", "editable", EDITABLE_NOTE % name, package=name)
+        if self.arrays == "jax":
+            from importlib.util import find_spec
+
+            from aotbuild.runtime.jax.clients import clients
+
+            if find_spec("jax") is None:
+                raise MissingJax(name, str(header.get("jax", "")))
+            # From now on, not from the first kernel: jax's own user may start XLA's threads.
+            watch_forks(clients)
 
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":

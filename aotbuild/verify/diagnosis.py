@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 
 from aotbuild.format.dist_info import UNREADABLE, installed_version
-from aotbuild.format.index import Index
-from aotbuild.format.record import Record
+from aotbuild.format.index import EDITABLE, Index
+from aotbuild.format.record import PROVIDED, Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime import companions
@@ -20,6 +20,7 @@ from aotbuild.runtime.api import locate, package_name
 from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.companions import Companion
 from aotbuild.runtime.compatibility import Verdict, by_signature
+from aotbuild.runtime.package import EDITABLE_NOTE
 from aotbuild.verify.stale import Staleness, staleness
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
@@ -130,6 +131,8 @@ def _host_parts() -> list[HostPart]:
     return list(map(host_part, names("host")))
 
 
+_REGISTERED = "custom calls are not judged: %s; import the package that registers them first"
+
 # As in runtime.library; a test compares them.
 SUMMARY = "no executable may run here"
 
@@ -153,7 +156,8 @@ class SignatureDiagnosis:
 class Diagnosis:
     """The diagnosis of a package, and its companions, installed or not.
 
-    `staleness` says whether the project's source changed, where the place is in its folder.
+    `staleness` says whether the project's source changed, where the place is in its folder. `notes`
+    are on what no verdict says.
     """
 
     package: str | None
@@ -161,6 +165,7 @@ class Diagnosis:
     signatures: tuple[SignatureDiagnosis, ...]
     companions: tuple[Companion, ...] = ()
     staleness: Staleness | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
@@ -171,20 +176,31 @@ class Diagnosis:
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """Judge every record of a place, from its index and those of its companions.
 
-    Raises as `load`.
+    Custom calls are not judged: the program that calls the package registers them. Raises as
+    `load`.
     """
     source = locate(place)
     try:
         base = open_index(source)
         found = companions.find(source, base, package_name(place))
         _, index = companions.join(source, base, found)
-        signatures = tuple(_signatures(index, host))
+        signatures = tuple(_signatures(index, replace(host, custom_calls=None)))
     finally:
         source.close()
     header = index.header
     package, fallback = header.get("package"), header.get("fallback")
     stale = _staleness(source.path, header)
-    return Diagnosis(package, fallback, signatures, found, stale)
+    notes = [EDITABLE_NOTE % (package or place)] if header.get(EDITABLE) else []
+    if targets := _custom_calls(signatures):
+        notes.append(_REGISTERED % ", ".join(targets))
+    return Diagnosis(package, fallback, signatures, found, stale, tuple(notes))
+
+
+def _custom_calls(signatures: Iterable[SignatureDiagnosis]) -> list[str]:
+    """Return the targets of custom calls that a program registers by its imports, sorted."""
+    records = [verdict.record for item in signatures for verdict in item.verdicts if verdict.fits]
+    calls = [call for record in records for call in record.requires.custom_calls]
+    return sorted({call.target for call in calls if call.provider not in PROVIDED})
 
 
 def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:

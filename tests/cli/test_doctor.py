@@ -101,6 +101,19 @@ def test_a_usable_package(place: Path) -> None:
     assert grades == ["OPTIMAL", "REFUSED", "OPTIMAL"]
 
 
+def test_custom_calls_that_the_program_registers(built: list[Built], tmp_path: Path) -> None:
+    item = built[0].replace(custom_calls=(packages.CustomCall("my_op", "user"),))
+    result = run("doctor", packages.write(tmp_path, [item]))
+    assert result.exit_code == 0, result.output
+    assert "not judged: my_op; import the package that registers them first" in result.stdout
+
+
+def test_an_editable_install(tmp_path: Path) -> None:
+    result = run("doctor", packages.write(tmp_path, [], editable={"f": {}}))
+    assert "demo is an editable install without executables: calls go to the sou" in result.stdout
+    assert "0 of 0" not in result.stdout
+
+
 def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
     import numpy as np
 

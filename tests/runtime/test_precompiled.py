@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import inspect
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from support.packages import build, write
 import aotbuild
 from aotbuild.errors import (
     AotbuildError,
+    MissingJax,
     NoArtifacts,
     PackageNotFound,
     SignatureMismatch,
@@ -103,6 +105,22 @@ class TestItsLibrary:
             fn.__aotbuild_library__.preload()
         (tmp_path / "decorated").rename(tmp_path / "late")
         assert fn.__aotbuild_library__.preload() == 1
+
+    def test_opening_it_does_what_load_does(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        write(tmp_path / "decorated", [], editable={"f": {}})
+        library = aotbuild.precompiled("decorated:f")(triple).__aotbuild_library__
+        with caplog.at_level("WARNING", "aotbuild"):
+            assert (library.preload(), library.preload()) == (0, 0)
+        assert caplog.text.count("demo is an editable install") == 1
+        assert library in libraries()
+        find = importlib.util.find_spec
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda n, *a: None if n == "jax" else find(n)
+        )
+        with pytest.raises(MissingJax):
+            aotbuild.precompiled("decorated:f")(triple).__aotbuild_library__.preload()
 
 
 class TestLibraries:
