@@ -112,7 +112,7 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
             nonlocal target
             if target is None:
                 with lock:
-                    target = target or _resolve(library, name, source, fallback)
+                    target = target or _resolve(library, ref, source, fallback)
             return target(*args, **kwargs)
 
         for method in _JIT_METHODS:
@@ -126,11 +126,12 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
 
 
 def _resolve(
-    library: Library, name: str, source: Callable[..., Any], fallback: str | None
+    library: Library, ref: str, source: Callable[..., Any], fallback: str | None
 ) -> Kernel | Callable[..., Any]:
     """Return what a decorated function calls: a kernel that falls back to it, or the function."""
     if os.environ.get(_BUILDING) == "1":
         return source
+    package, _, name = ref.partition(":")
     try:
         library.open()
         return library.kernel(name)
@@ -140,9 +141,8 @@ def _resolve(
         reason: AotbuildError = err
     from aotbuild.runtime.log import log
 
-    names = {"package": str(library._package.asked), "function": name}
-    what = f"{names['package']}:{name}: calling the source"
-    log("warning", "source_called", what, reason, **names)
+    what = f"{ref}: calling the source"
+    log("warning", "source_called", what, reason, package=package, function=name)
     return source
 
 

@@ -70,12 +70,6 @@ class Constants:
         placed = [self._put(constant, where) for constant, where in reversed(pairs)]
         return tuple(reversed(placed))
 
-    def clear(self) -> None:
-        """Drop all of them."""
-        self._placed.clear()
-        self._views.clear()
-        self._used.clear()
-
     def _put(self, constant: Constant, destination: Hashable) -> Any:
         def make() -> Any:
             shape, dtype = self._physical(constant.aval)

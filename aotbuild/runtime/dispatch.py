@@ -1,7 +1,8 @@
-"""Dispatch: the slow path of a call, taken once for each signature.
+"""Dispatch: the slow path of a call, taken where jit's C++ cache does not know the call.
 
 A first call takes nine steps: bind, flatten, find, select, place, read, load, run, teach. The last
-enters what was found into jit's own C++ cache, so that later calls run no Python.
+enters what was found into jit's own C++ cache, so that later calls run no Python. A call that is
+padded, or has static values that are not plain, begins here each time.
 """
 
 from __future__ import annotations
@@ -115,8 +116,13 @@ class Dispatch:
                 return self._first_call(bound)
             outputs = self._canonical(bound.statics_key, *bound.args, **bound.kwargs)
             return outputs, None, False
-        except NoExecutable as error:
+        except NoExecutable as err:
+            error = err
+        # Not above: what the source raises would be shown as raised while handling `error`.
+        try:
             return self._fall_back(error, args, kwargs), None, False
+        finally:
+            del error  # its traceback holds this frame
 
     def _canonical_miss(self, key: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         return self._first_call(rebind(self.function, key, args, kwargs))

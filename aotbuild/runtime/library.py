@@ -103,7 +103,7 @@ class Library:
 
     def __repr__(self) -> str:
         if not self._package.is_open:
-            return f"<aotbuild.Library {self._package.asked}, not opened yet>"
+            return f"<aotbuild.Library {self._package.asked or 'of a path'}, not opened yet>"
         devices = self._devices.devices if self._devices else ()
         where = f" on {', '.join(map(str, devices))}" if devices else ""
         return f"<aotbuild.Library {self._package.name} at {self._package.source.path}{where}>"

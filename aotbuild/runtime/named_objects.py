@@ -1,7 +1,7 @@
 """What a package names as `module:attr`: objects to import, and trees to compare with.
 
-The first are sources, types of results. The static data of arguments is compared
-with that of the trees (`like:`, `format.references`). Nothing is traced.
+The first are sources and types of results. The static data of arguments is compared with that of
+the trees (`like:`, `format.references`). Nothing is traced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aotbuild.format.values import decode, import_object
 if TYPE_CHECKING:
     from aotbuild.runtime.trees import Trees
 
-# By how a record names them: each function is called once.
+# By whether they have jax's nodes, and how a record names them: a function is called once for each.
 _TREES: dict[tuple[bool, bytes], Any] = {}
 
 

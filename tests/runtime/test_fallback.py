@@ -165,6 +165,33 @@ class TestJit:
         library = aotbuild.load(write(tmp_path, [built], fallback="jit"))
         np.testing.assert_array_equal(library.f(X, y=2.0), X + 2)
 
+    @pytest.mark.parametrize("wrap", ["", "eqx.filter_jit"])
+    def test_what_the_source_raises_is_raised_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: str
+    ) -> None:
+        monkeypatch.syspath_prepend(str(tmp_path))
+        (tmp_path / "fallback_raising.py").write_text("def f(x):\n    raise RuntimeError('mine')\n")
+        folder = write(tmp_path, [])
+        function = Function("f", "fallback_raising:f", ("x",), ("x",), (), (), wrap=wrap)
+        (folder / "index").write_bytes(write_index({"fallback": "jit"}, [function], []))
+        with pytest.raises(RuntimeError, match="mine") as caught:
+            aotbuild.load(folder).f(X)
+        assert not isinstance(caught.value.__context__, NoExecutable)
+
+    def test_only_so_many_warnings_are_remembered(
+        self,
+        tmp_path: Path,
+        native: Built,
+        source: None,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr("aotbuild.runtime.jax.fallback._MOST_LOGGED", 1)
+        library = aotbuild.load(write(tmp_path, [native], fallback="jit"))
+        for size in (3, 3, 4, 3):
+            library.f(np.ones((size, 4), "float32"))
+        assert [record.levelname for record in caplog.records].count("WARNING") == 3
+
     def test_without_a_source(self, tmp_path: Path) -> None:
         built = build("f", double, {"x": X})
         library = aotbuild.load(write(tmp_path, [built], fallback="jit"))
@@ -202,8 +229,9 @@ class TestPortable:
             np.testing.assert_array_equal(library.f(x)["y"], x * 2)
         assert library.stats()["portable_compiled"] == 3
         for wrong in (np.ones((9, 4), "float32"), np.ones((3, 5), "float32"), OTHER.astype("int8")):
-            with pytest.raises(SignatureMismatch, match="portable:cpu:1: REFUSED: "):
+            with pytest.raises(SignatureMismatch, match="portable:cpu:1: REFUSED: ") as caught:
                 library.f(wrong)
+            assert isinstance(caught.value.__cause__, ValueError) == (wrong.dtype == "float32")
 
     def test_a_symbolic_shape_with_equal_static_data_of_another_type(self, tmp_path: Path) -> None:
         """`1 == True == 1.0`, and the program of each is another."""

@@ -99,6 +99,12 @@ class TestItsLibrary:
         assert library.functions == ("f",)
         assert repr(library).startswith("<aotbuild.Library demo at ")
 
+    def test_of_a_path(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        fn = aotbuild.precompiled(f"{tmp_path}/absent:f", fallback="jit")(triple)
+        assert repr(fn.__aotbuild_library__) == "<aotbuild.Library of a path, not opened yet>"
+        np.testing.assert_array_equal(fn(X), X * 3)
+        assert f"{tmp_path}/absent:f: calling the source" in caplog.text
+
     def test_of_a_package_that_is_not_there(self, tmp_path: Path) -> None:
         fn = aotbuild.precompiled("late:f", fallback="jit")(triple)
         with pytest.raises(PackageNotFound):

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backend import Backend, OpenPackage
 
+# Warnings that are remembered for each function, so that each is given once.
+_MOST_LOGGED = 1024
+
 
 class JaxFallback:
     """The fallback of one function: the source under jit, or a portable executable.
@@ -65,7 +68,7 @@ class JaxFallback:
         options = package.editable.get(function.name)
         self._source = PythonSource(function, source, options)
         self._chosen = devices
-        self._logged: set[str] = set()
+        self._logged: set[int] = set()
 
     def call_source(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the source under jit; NotTransformable if it cannot be imported."""
@@ -90,8 +93,11 @@ class JaxFallback:
             raise type(error)(error.function, error.summary, trace, error.remedy) from err
         names = {"package": self._package.name, "function": self._function.name}
         what = "no executable fits, calling the source with jit"
-        level: Any = "debug" if str(error) in self._logged else "warning"
-        self._logged.add(str(error))
+        said = hash(str(error))
+        level: Any = "debug" if said in self._logged else "warning"
+        if len(self._logged) >= _MOST_LOGGED:
+            self._logged.clear()
+        self._logged.add(said)
         log(level, "fallback", what, error, **names, policy="jit")
         return source
 
@@ -186,7 +192,7 @@ class Portable:
 
         If none fits, raise `error` with the reasons added.
         """
-        reasons = []
+        reasons, cause = [], cast("Exception", error)
         for record in records:
             reason = self._refuse(call, record, host)
             if reason is None:
@@ -195,11 +201,11 @@ class Portable:
                 except ValueError as err:
                     if not _symbolic_leaves(record):
                         raise
-                    reason = str(err).splitlines()[0]
+                    reason, cause = str(err).partition("\n")[0], err
             reasons.append(f"{record}: REFUSED: {reason}")
         known = [line for line in error.trace if "portable: compiled at first use" not in line]
         trace = [*known, *(reasons or ["no portable record was built"])]
-        raise type(error)(error.function, error.summary, trace, error.remedy) from error
+        raise type(error)(error.function, error.summary, trace, error.remedy) from cause
 
     def _run(self, call: Call, record: Record, devices: DeviceSet) -> list[Any]:
         placed: tuple[Any, ...] = ()

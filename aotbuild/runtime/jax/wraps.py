@@ -127,10 +127,16 @@ def wrapped_call(
             key, arrays, units = split(values, statics)
             outputs = dispatch(key, *arrays)
         except _HasTracers:
-            return call_source(*args, **kwargs)
-        except NoExecutable as error:
-            return fall_back(error, args, kwargs)
-        return finish(outputs, units, values)
+            error = None
+        except NoExecutable as err:
+            error = err
+        else:
+            return finish(outputs, units, values)
+        # Not above: what the source raises would be shown as raised while handling another error.
+        try:
+            return fall_back(error, args, kwargs) if error else call_source(*args, **kwargs)
+        finally:
+            del error  # its traceback holds this frame
 
     return call
 

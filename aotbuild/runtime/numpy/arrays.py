@@ -245,12 +245,12 @@ def check_devices(call: Call, device: Any, paths: Callable[[], Sequence[str]]) -
         if not isinstance(leaf, DeviceArray):
             continue
         if leaf.is_deleted():
-            found = "an array that was donated to an earlier call"
+            found = "an array that was donated to an earlier call, or deleted"
             raise _refusal(call, paths()[index], "an array", found, "Use that call's result.")
         if device_of(leaf) != device:
-            expected = f"an array on {platform_of(device)}:{device.local_hardware_id}"
-            remedy = "Put all arguments on one device: library.on('cpu:1').place(tree)."
-            raise _refusal(call, paths()[index], expected, repr(leaf), remedy)
+            name = f"{platform_of(device)}:{device.local_hardware_id}"
+            remedy = f"Put all arguments on one device: library.on({name!r}).place(tree)."
+            raise _refusal(call, paths()[index], f"an array on {name}", repr(leaf), remedy)
 
 
 def _refusal(call: Call, path: str, expected: str, found: str, remedy: str) -> InvalidArgument:
