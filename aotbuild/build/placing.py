@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from aotbuild.format.files import sync_folder
@@ -39,7 +41,8 @@ def workplace(folder: Path) -> Iterator[Path]:
     made = [parent for parent in folder.parents if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with temporary_folder(folder.parent) as temporary:
+        put_back = partial(_put_back, parent=folder.parent)
+        with temporary_folder(folder.parent, rescue=put_back) as temporary:
             yield temporary
     finally:
         for parent in made:
@@ -52,8 +55,12 @@ def put_into_place(staging: Path, folder: Path) -> None:
     if not _moved(staging, folder) and not _exchange(staging, folder):
         replaced = staging.parent / _REPLACED / folder.name
         replaced.parent.mkdir()
-        folder.rename(replaced)
-        staging.rename(folder)
+        _move_away(folder, replaced)
+        try:
+            staging.rename(folder)
+        except BaseException:
+            replaced.rename(folder)
+            raise
     sync_folder(folder.parent)
 
 
@@ -67,6 +74,27 @@ def _moved(staging: Path, folder: Path) -> bool:
             raise OSError(err.errno, err.strerror, str(folder)) from err
         return False
     return True
+
+
+def _move_away(folder: Path, to: Path) -> None:
+    """Move a folder on one file system, or copy it where a container's image has it.
+
+    Overlays rename no folder of their lower layers.
+    """
+    try:
+        folder.rename(to)
+    except OSError as err:
+        if err.errno != errno.EXDEV:
+            raise
+        shutil.copytree(folder, to, symlinks=True)
+        shutil.rmtree(folder)
+
+
+def _put_back(abandoned: Path, parent: Path) -> None:
+    """Put back the old folder that a killed build had moved away, and not replaced."""
+    for old in (abandoned / _REPLACED).glob("*"):
+        if not (parent / old.name).exists():
+            old.rename(parent / old.name)
 
 
 def _exchange(one: Path, other: Path) -> bool:

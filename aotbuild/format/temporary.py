@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,13 +25,18 @@ _OLD = 24 * 3600.0
 
 
 @contextmanager
-def temporary_folder(parent: Path | None = None, what: str = "") -> Iterator[Path]:
+def temporary_folder(
+    parent: Path | None = None,
+    what: str = "",
+    rescue: Callable[[Path], None] | None = None,
+) -> Iterator[Path]:
     """Yield a new folder below `parent`, by default where temporary files are; then remove it.
 
-    Before, remove the abandoned ones there. `what` becomes a part of the name.
+    Before, remove the abandoned ones there; `rescue` is given each of them first. `what` becomes a
+    part of the name.
     """
     place = parent or Path(tempfile.gettempdir())
-    remove_abandoned(place)
+    remove_abandoned(place, rescue)
     with _new(place, f"{_PREFIX}{what}") as folder:
         try:
             yield folder
@@ -39,16 +44,16 @@ def temporary_folder(parent: Path | None = None, what: str = "") -> Iterator[Pat
             _remove_surely(folder)
 
 
-def remove_abandoned(parent: Path) -> None:
+def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
     """Remove the temporary folders below `parent` whose process was killed."""
     with suppress(OSError):
         for folder in sorted(parent.glob(f"{_PREFIX}*")):
             # What belongs to a running process, or cannot be removed, stays.
             with suppress(OSError):
-                _remove_if_abandoned(folder)
+                _remove_if_abandoned(folder, rescue)
 
 
-def _remove_if_abandoned(folder: Path) -> None:
+def _remove_if_abandoned(folder: Path, rescue: Callable[[Path], None] | None) -> None:
     found = folder.lstat()
     if folder.is_symlink() or found.st_uid != os.geteuid():
         return
@@ -61,6 +66,8 @@ def _remove_if_abandoned(folder: Path) -> None:
         return
     try:
         if _lock(number):
+            if rescue:
+                rescue(folder)
             _remove(folder)
     finally:
         os.close(number)

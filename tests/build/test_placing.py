@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,31 @@ def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:
     assert ((one / "index").read_text(), (other / "index").read_text()) == ("2", "1")
 
 
+def test_a_folder_that_was_moved_away_is_put_back_by_the_next_build(tmp_path: Path) -> None:
+    """As left by a build that was killed between its two renames."""
+    place = make(tmp_path / "_aot", "old")
+    with workplace(place) as temporary:
+        left = tmp_path / f"{temporary.name}-left"
+    make(left / "replaced" / "_aot", "old")
+    (left / ".aotbuild-lock").touch()
+    (place / "index").unlink()
+    place.rmdir()
+    with workplace(place):
+        assert (place / "index").read_text() == "old"
+        assert not left.exists()
+
+
+def test_a_folder_that_was_replaced_is_not_put_back(tmp_path: Path) -> None:
+    place = make(tmp_path / "_aot", "new")
+    with workplace(place) as temporary:
+        left = tmp_path / f"{temporary.name}-left"
+    make(left / "replaced" / "_aot", "old")
+    (left / ".aotbuild-lock").touch()
+    with workplace(place):
+        assert (place / "index").read_text() == "new"
+        assert not left.exists()
+
+
 def test_builds_that_put_theirs_there_at_once(tmp_path: Path) -> None:
     """The last one wins, and none fails."""
     places = [tmp_path / str(number) / "_aot" for number in range(100)]
@@ -67,3 +93,39 @@ def put_when_all_are_ready(ready: Barrier, place: Path, text: str) -> None:
         staging = make(temporary / "_aot", text)
         ready.wait()
         put_into_place(staging, place)
+
+
+def test_an_old_folder_that_cannot_be_renamed_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in containers, where a lower layer has it."""
+    place, real = make(tmp_path / "_aot", "old"), Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if self == place:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return real(self, target)
+
+    monkeypatch.setattr(placing, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", rename)
+    put(place, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["_aot"]
+    assert (place / "index").read_text() == "new"
+
+
+def test_the_old_folder_returns_where_the_new_one_cannot_be_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, real = make(tmp_path / "_aot", "old"), Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if target == place and "replaced" not in self.parts:
+            raise OSError(errno.ENOTEMPTY if place.exists() else errno.EIO, "no", str(target))
+        return real(self, target)
+
+    monkeypatch.setattr(placing, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(OSError, match="no"):
+        put(place, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["_aot"]
+    assert (place / "index").read_text() == "old"
