@@ -90,18 +90,21 @@ def join_functions(functions: Iterable[Function]) -> list[Function]:
 
 def _join(functions: list[Function]) -> Function:
     references = {each for function in functions for each in function.references}
-    return replace(functions[-1], references=tuple(sorted(references)))
+    donated = dict.fromkeys(name for function in functions for name in function.donate)
+    return replace(functions[-1], references=tuple(sorted(references)), donate=tuple(donated))
 
 
 def _conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed a unit that calls could not tell from another, or would pad differently."""
     first: dict[str, UnitDone] = {}
+    likes: dict[str, dict[Any, str]] = {}
     seen: dict[tuple[str, ...], UnitDone] = {}
     for result in results:
         if result.record is None or result.function is None:
             continue
         known = first.setdefault(result.function.name, result)
-        if known.function and (problem := _other(known.function, result.function)):
+        compared = likes.setdefault(result.function.name, {})
+        if known.function and (problem := _other(known.function, result.function, compared)):
             message = f"{problem} {known.unit}\nMake two functions of it."
             yield result.failed(STAGE, message)
         same = seen.setdefault(identity_of(result.record), result)
@@ -109,9 +112,11 @@ def _conflicts(results: list[UnitDone]) -> Iterator[UnitDone]:
             yield result.failed(STAGE, f"has the same signature as {same.unit}; remove one of them")
 
 
-def _other(first: Function, function: Function) -> str | None:
-    """Return how the calls of a function's units would be taken differently, if they would."""
-    likes = {each[1:3]: each[3] for each in first.references}
+def _other(first: Function, function: Function, likes: dict[Any, str]) -> str | None:
+    """Return how the calls of a function's units would be taken differently, if they would.
+
+    `likes` are the references of all of its units so far, by place; this one's are added.
+    """
     # Compared as JSON: a NaN to pad with does not equal itself.
     if function.pad is not None and first.to_json().get("pad") != function.to_json().get("pad"):
         return "pad: the trees differ from those of"
@@ -119,6 +124,6 @@ def _other(first: Function, function: Function) -> str | None:
         return "static_data: leads elsewhere in"
     if first.wrap != function.wrap:
         return "Only one of the signatures has objects of nnx; the others are like"
-    if any(likes.get(each[1:3], each[3]) != each[3] for each in function.references):
+    if any(likes.setdefault(each[1:3], each[3]) != each[3] for each in function.references):
         return "like: static data is compared with another tree in"
     return None

@@ -6,6 +6,7 @@ Clusters of Slurm, Kubernetes and others are Dask's, too (dask-jobqueue, dask-ku
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -153,8 +154,10 @@ class _Cluster:
         self._keep(answer)
         # Messages name files of the project as the user knows them.
         there, here = answer.root, str(self._hello.root)
+        # As JSON has them in a text.
+        written, known = json.dumps(there)[1:-1], json.dumps(here)[1:-1]
         for line in answer.messages:
-            tell(read_reply(line.replace(there, here)))
+            tell(read_reply(line.replace(written, known)))
         ended = answer.ended
         if ended.exited is None:
             return ended

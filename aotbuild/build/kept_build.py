@@ -30,7 +30,7 @@ from urllib.parse import unquote, urlsplit
 
 from aotbuild.build.assemble import identity_of
 from aotbuild.build.plan import Plan
-from aotbuild.build.project_files import LIBRARIES, TooLarge, project_files
+from aotbuild.build.project_files import LIBRARIES, TooLarge, is_walked, project_files
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.worker_settings import encodings, is_forwarded
 from aotbuild.format.canonical import canonical_json, mapping, sha256_hex, text, texts, whole
@@ -128,7 +128,7 @@ def installed(path: Iterable[str], root: Path) -> list[Any]:
     """Return what can be imported from a path of imports: distributions, and other folders' files.
 
     Distributions have the digest of their RECORD; one that was installed as editable has that of
-    its folder's files instead, unless that is in the project `root`, whose files are known.
+    its folder's files instead, unless they are those of the project at `root`, which are known.
     """
     found: list[Any] = []
     stdlib = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
@@ -140,7 +140,7 @@ def installed(path: Iterable[str], root: Path) -> list[Any]:
         if folder.name in LIBRARIES:
             found += [_distribution(each, root) for each in _metadata(folder)]
             found += [[each.name, file_digest(each)] for each in sorted(folder.glob("*.pth"))]
-        elif not _is_of_pip(folder) and not _is_below(folder, root) and not _is_own(folder):
+        elif not (is_walked(root, folder) or _is_own(folder) or _has_no_modules(folder)):
             found.append(_tree(folder))
     return found
 
@@ -153,7 +153,7 @@ def _distribution(place: Path, root: Path) -> list[Any]:
     """Return a distribution's name with its version, and the digest of its files."""
     editable = _editable_folder(place)
     name = place.name.partition("-")[0]
-    if editable and name not in _OWN and not _is_below(editable, root):
+    if editable and name not in _OWN and not is_walked(root, editable):
         return [place.name, _tree(editable)]
     record = place / "RECORD"
     if editable or not record.is_file():
@@ -196,18 +196,18 @@ def _import_path(interpreter: Path | None) -> list[str]:
     return sorted(map(str, interpreter.parent.parent.glob("lib*/python*/site-packages")))
 
 
-def _is_below(folder: Path, root: Path) -> bool:
-    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root))
-
-
 def _is_own(folder: Path) -> bool:
     """Return whether a folder has aotbuild itself, whose files are in the key anyway."""
     return any(folder == place.parent for name in _OWN for place in _folders_of(name))
 
 
-def _is_of_pip(folder: Path) -> bool:
-    """Return whether a folder has the `sitecustomize` that pip writes for an isolated build."""
-    return folder.name == "site" and (folder.parent / "overlay").is_dir()
+def _has_no_modules(folder: Path) -> bool:
+    """Return whether a folder has the scripts of an environment, or pip's own `sitecustomize`.
+
+    pip writes the latter for an isolated build; the former is where a command was started.
+    """
+    is_of_pip = folder.name == "site" and (folder.parent / "overlay").is_dir()
+    return is_of_pip or (folder.parent / "pyvenv.cfg").is_file()
 
 
 def _decides(name: str) -> bool:

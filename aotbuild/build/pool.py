@@ -139,8 +139,10 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all idle workers."""
-        while self._idle:
-            self._idle.pop().close()
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
 
     def _start(self, settings: Settings) -> Worker:
         interpreter = settings.toolchain.interpreter

@@ -40,17 +40,34 @@ class TooLarge(Exception):
 
 
 def walk_project(root: Path, apart: Iterable[Path] = ()) -> Iterator[Path]:
-    """Yield the project's files below `root`, without the folders `apart`; links are followed."""
-    seen = {os.path.realpath(path) for path in (root, *apart)}
+    """Yield the project's files below `root`, without the folders `apart`; links are followed.
+
+    A folder has its own path always, and that of a link that was found before it.
+    """
+    left_out = {os.path.realpath(path) for path in apart}
+    seen = {os.path.realpath(root), *left_out}
     for place, folders, names in os.walk(root, followlinks=True):
         kept = {
             name: os.path.realpath(Path(place, name))
             for name in sorted(folders)
             if not _is_output(Path(place, name), is_top=place == str(root))
         }
-        folders[:] = [name for name, real in kept.items() if real not in seen]
+        folders[:] = [
+            name
+            for name, real in kept.items()
+            if real not in (seen if Path(place, name).is_symlink() else left_out)
+        ]
         seen.update(kept.values())
         yield from (Path(place, n) for n in sorted(names) if not n.endswith(_OUTPUT_SUFFIXES))
+
+
+def is_walked(root: Path, folder: Path) -> bool:
+    """Return whether `walk_project` comes to a folder, which it does not if it is an output."""
+    real, top = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
+    if not real.is_relative_to(top):
+        return False
+    between = [real, *real.parents][: len(real.parts) - len(top.parts)]
+    return not any(_is_output(each, is_top=each.parent == top) for each in between)
 
 
 def _is_output(folder: Path, *, is_top: bool) -> bool:

@@ -201,7 +201,8 @@ class _Runner:
     def _finish(self, attempt: Attempt, ended: Ended, results: JobResults) -> None:
         """Take how an attempt ended: which units failed, and what is not to be tried again."""
         name, is_host = attempt.job.name, attempt.settings.platform == HOST
-        self.spent[name] = self.spent.get(name, 0.0) + ended.golden_seconds
+        with self._lock:
+            self.spent[name] = self.spent.get(name, 0.0) + ended.golden_seconds
         if ended.exited is None:
             results.end()
             return
@@ -209,7 +210,8 @@ class _Runner:
             results.stage = START
         # One that took too long has spent the time of all, and the reason says that instead.
         if results.stage == GOLDEN and not ended.overtime:
-            self.unsafe.add(name)
+            with self._lock:
+                self.unsafe.add(name)
         text = ended.exited
         if results.stage == COMPILE and is_host and attempt.job.shrink:
             text += f"\n{SHRINK_VARIABLE}=off compiles without rewriting the executable"

@@ -99,8 +99,8 @@ class Settings:
             "AOTBUILD_BUILDING": "1",
             "TF_CPP_MIN_LOG_LEVEL": "2",
             **dict(pair for known in descriptions() for pair in known.worker_variables),
-            **dict(self.process.variables),
             **dict(self.env),
+            **dict(self.process.variables),
             **(description(self.platform).variables(self.hardware) if self.hardware else {}),
         }
 

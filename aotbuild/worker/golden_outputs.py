@@ -59,6 +59,10 @@ class _Skipped(Exception):
     """Golden outputs take too much time or memory; the text says how much."""
 
 
+class _NoMemory(_Skipped):
+    """More is needed than is free here now."""
+
+
 @dataclass(frozen=True)
 class GoldenMaker:
     """Computes golden outputs, or takes them from the store."""
@@ -81,7 +85,8 @@ class GoldenMaker:
             with unchanged_config(f"functions.{traced.job.name}.verify"):
                 message, given = self._make(traced)
         except _Skipped as err:
-            message = _skipped(str(err), f"no golden outputs: {err}. {TOO_MUCH_ADVICE}")
+            text = f"no golden outputs: {err}. {TOO_MUCH_ADVICE}"
+            message = _skipped(str(err), text, transient=isinstance(err, _NoMemory))
         except NotForHost as err:
             text = f"no golden outputs: {err}"
             message = _failed(text) if mode == "always" else _skipped(str(err), text)
@@ -159,7 +164,7 @@ def _check_memory(reference: Reference, compiled: Any) -> None:
     available = available_memory()
     if available is not None and needed > _SHARE * available:
         msg = f"a call would need {needed:,} bytes of memory, more than half of what is free here"
-        raise _Skipped(msg)
+        raise _NoMemory(msg)
 
 
 def _run(reference: Reference, given: dict[int, Any], floats: Sequence[str]) -> Entry:

@@ -119,7 +119,10 @@ class SecondFork:
             with Path(os.devnull).open("r+b") as nothing:  # the first fork prints the same
                 os.dup2(nothing.fileno(), 1)
                 os.dup2(nothing.fileno(), 2)
-            found = asdict(_trace_twice(prepare()))
+            try:
+                found = asdict(_trace_twice(prepare()))
+            except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
+                found = asdict(Second(error=_text(err)))
             self._file.write(json.dumps(found).encode())
             self._file.flush()
         finally:

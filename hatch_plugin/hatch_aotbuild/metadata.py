@@ -38,8 +38,8 @@ class AotBuildMetadataHook(MetadataHookInterface):
             return
         try:
             own, needed = own_dependencies(self.config), self._requirements()
-        except (AotbuildError, ModuleNotFoundError) as err:
-            sys.exit(message_of(err))
+        except (AotbuildError, ModuleNotFoundError, OSError) as err:
+            sys.exit(message_of(err) or f"aotbuild: {err}")
         except ValueError as err:
             sys.exit(f"aotbuild: {err}")
         if needed is not None:

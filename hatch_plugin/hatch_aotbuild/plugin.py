@@ -111,10 +111,10 @@ class AotBuildHook(BuildHookInterface[Any]):
             self._say(line)
         for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")
-        place = project.sources.import_root / project.sources.artifacts
-        written = place.relative_to(Path(self.root).resolve()).as_posix()
         # What `aotbuild build --in-place` wrote among the sources gives way to this build.
-        leave_out(self.build_config, (f"/{written}", NAMES))
+        written = project.sources.below(project.sources.import_root / project.sources.artifacts)
+        if written is not None:
+            leave_out(self.build_config, (f"/{written}", NAMES))
         infer = self.build_config.builder.get_best_matching_tag
         build_data["tag"] = tag_for_all(tag, build_data, infer)
         build_data["pure_python"] = False

@@ -14,3 +14,9 @@ def test_references_of_all_signatures() -> None:
     traces = [replace(make_function(), references=r) for r in ((other,), (one, other), ())]
     (joined,) = join_functions(traces)
     assert joined.references == (one, other)
+
+
+def test_what_each_signature_donates() -> None:
+    traces = [replace(make_function(), donate=names) for names in ((), ("x", "y"), ("y",))]
+    (joined,) = join_functions(traces)
+    assert joined.donate == ("x", "y")

@@ -189,6 +189,18 @@ class TestInstalled:
         assert installed([str(site)], tmp_path / "root") != first
         assert installed([str(site)], source) == installed([str(site)], source)
 
+    def test_a_folder_of_the_project_that_is_not_walked(self, tmp_path: Path) -> None:
+        """Where generated modules are, as in `PYTHONPATH=build/gen`."""
+        for place in ("build/gen", "src"):
+            (tmp_path / place).mkdir(parents=True)
+            (tmp_path / place / "three.py").write_text("A = 1\n")
+        path = [str(tmp_path / "src"), str(tmp_path / "build" / "gen")]
+        first = installed(path, tmp_path)
+        (tmp_path / "src" / "three.py").write_text("A = 2\n")
+        assert installed(path, tmp_path) == first, "the key has the project's files"
+        (tmp_path / "build" / "gen" / "three.py").write_text("A = 2\n")
+        assert installed(path, tmp_path) != first
+
     def test_the_environment_of_this_process(self, tmp_path: Path) -> None:
         path = [entry for entry in map(os.path.abspath, os.sys.path) if entry]  # type: ignore[attr-defined]
         assert any("jax-" in str(row) for row in installed(path, tmp_path))

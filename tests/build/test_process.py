@@ -235,6 +235,14 @@ def test_a_process_that_never_says_it_is_there_is_stopped(tmp_path: Path) -> Non
     worker.close()
 
 
+def test_what_decides_the_bytes_is_no_variable_of_the_manifest() -> None:
+    """XLA splits loops for as many threads as this says; no key of the store has it."""
+    toolchain = Toolchain("1", "1", "3.99.0")
+    settings = Settings(toolchain, "cpu", None, 1, False, (), (("PJRT_NPROC", "4"), ("MINE", "4")))
+    found = settings.environment({})
+    assert (found["PJRT_NPROC"], found["MINE"]) == ("16", "4")
+
+
 def test_hang_is_stopped_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_TIMEOUT", "2")
     found = run(project(tmp_path, CRASHES, "hang"))

@@ -49,6 +49,14 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     assert found(tmp_path / "p") == {"proj/m.py", "common/c.py"}
 
 
+def test_a_folder_has_its_own_path_also_where_a_link_leads_to_it(tmp_path: Path) -> None:
+    write(tmp_path, "src/pkg/m.py", "src/pkg/sub/n.py")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "pkg").symlink_to(tmp_path / "src" / "pkg")
+    (tmp_path / "src" / "pkg" / "loop").symlink_to(tmp_path / "src")
+    assert {"src/pkg/m.py", "src/pkg/sub/n.py"} <= found(tmp_path)
+
+
 def test_too_much_is_refused_with_the_largest_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
