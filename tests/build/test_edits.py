@@ -33,7 +33,7 @@ OTHER = float((HERE.parent / "other.txt").read_text())
 
 
 def f(x):
-    Path({started!r}).touch()
+    Path({started!r}, str(os.getpid())).touch()
     while not os.path.exists({go!r}):
         time.sleep(0.01)
     return x * parts.FACTOR + SHIFT + OTHER
@@ -67,6 +67,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.started, self.go = folder / "started", folder / "go"
+        self.started.mkdir()
         code = CODE.format(started=str(self.started), go=str(self.go))
         parts = "FACTOR = 2.0\n"
         self.root = write_project(folder / "here", ONE_FUNCTION, code=code, parts=parts)
@@ -75,11 +76,11 @@ class Project:
         self.package = folder / "out" / "_aot"
 
     def build(self, edit: Edit) -> Package:
-        """Build, and edit once the function is traced."""
+        """Build, and edit once both forks trace the function: they have imported its modules."""
 
         def wait() -> None:
             end = monotonic() + 60
-            while not self.started.exists() and monotonic() < end:
+            while len([*self.started.iterdir()]) < 2 and monotonic() < end:
                 sleep(0.01)
             edit(self.root)
             self.go.touch()
