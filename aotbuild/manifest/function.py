@@ -155,11 +155,6 @@ class Options(Model):
     verify: Verify = Field(
         default_factory=Verify, description="Golden outputs, which aotbuild verify compares with"
     )
-    purity: Literal["check", "skip"] = Field(
-        default="check",
-        description="Lower in two processes, with other clocks and random numbers in the second, "
-        "and refuse what differs; or trust that it is the same",
-    )
 
     @model_serializer(mode="wrap")
     def _only_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

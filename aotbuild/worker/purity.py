@@ -40,7 +40,7 @@ from aotbuild.worker.user_errors import place_text
 _ADVICE = (
     "An executable repeats what its trace saw. Pass what changes as an argument, draw random "
     "numbers with jax.random from a key that is passed in, and keep clocks, counters and caches "
-    "outside; `purity: skip` compiles the first trace as it is."
+    "outside."
 )
 _KEPT = (
     "keeps a traced value, and reads it when it is traced again: the executable is of its first "

@@ -210,13 +210,11 @@ class Session:
         return self._native.compile(lowered, provenance)
 
 
-def second_fork(hello: Hello, job: Job) -> SecondFork | None:
-    """Return a fork that traces a job with other clocks and random numbers, if that is wanted.
+def second_fork(hello: Hello, job: Job) -> SecondFork:
+    """Return a fork that traces a job with other clocks and random numbers.
 
     Call it before anything of the job is done here.
     """
-    if job.function.purity == "skip":
-        return None
 
     def prepare() -> Callable[[], Traced]:
         session = Session(hello.model_copy(update={"store": None, "behind": False}), _never)

@@ -189,7 +189,7 @@ def meet(x):
 
 def meeting(root: Path, pairs: dict[str, str], targets: str = "[cpu]") -> Path:
     functions = "".join(
-        f"  {me}:\n    call: proj.m:meet\n    args: [x: 'f32[3]']\n    purity: skip\n"
+        f"  {me}:\n    call: proj.m:meet\n    args: [x: 'f32[3]']\n"
         f"    verify: {{golden: never}}\n"
         f"    env: {{MEETING: '{root}', ME: {me}, OTHER: '{other}'}}\n"
         for me, other in pairs.items()

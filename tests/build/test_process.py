@@ -265,15 +265,19 @@ def test_noisy_code_disturbs_neither_protocol_nor_result(tmp_path: Path) -> None
 
 def test_function_is_traced_once_for_all_targets_of_a_signature(tmp_path: Path) -> None:
     source = (
-        "import jax, os\ncount = os.environ['COUNT']\n"
-        "def f(x):\n    open(count, 'a').write('x')\n    return helper(x)\n"
-        "@jax.custom_vjp\ndef helper(x):\n    open(count, 'a').write('h')\n    return x * 2\n"
+        "import jax, os\n"
+        "def count(what):\n"
+        "    with open(f\"{os.environ['COUNT']}/{os.getpid()}\", 'a') as file: file.write(what)\n"
+        "def f(x):\n    count('x')\n    return helper(x)\n"
+        "@jax.custom_vjp\ndef helper(x):\n    count('h')\n    return x * 2\n"
         "helper.defvjp(lambda x: (x * 2, None), lambda _, g: (g,))\n"
     )
     counted = tmp_path / "count"
+    counted.mkdir()
     manifest = (
         "version: 1\npackage: proj\ntargets: [cpu, portable]\nfunctions:\n"
-        f"  f:\n    call: proj.mod:f\n    {X}\n    env: {{COUNT: '{counted}'}}\n    purity: skip\n"
+        f"  f:\n    call: proj.mod:f\n    {X}\n    env: {{COUNT: '{counted}'}}\n"
     )
     build(write_project(tmp_path / "p", manifest, mod=source))
-    assert counted.read_text() == "xh"
+    # The second fork traces twice, to see what a trace leaves.
+    assert sorted(path.read_text() for path in counted.iterdir()) == ["xh", "xhxh"]

@@ -39,7 +39,6 @@ functions:
     args:
       - params: {like: "digits.model:load_params"}
       - images: f32[1,8,8]
-    purity: skip
     verify: {golden: never}
 """
 

@@ -72,7 +72,7 @@ CASES = {
     "writes of a result to all files": Case(
         TO_ALL_FILES.format(COMPILED_LINE), forged(COMPILED_LINE)
     ),
-    "closes stdout": Case("import os\nos.close(1)", alone=True),
+    "closes stdout": Case("import os\nos.closerange(1, 2)", alone=True),
     "closes all files": Case(
         "import os\nos.closerange(3, 300)",
         CLOSED,
@@ -124,7 +124,7 @@ CASES = {
     ),
 }
 NAMES = {case: f"case_{number}" for number, case in enumerate(CASES)}
-MORE = "  {name}:\n    call: proj.{name}:f\n    args: [x: 'f32[2]']\n    purity: skip\n"
+MORE = "  {name}:\n    call: proj.{name}:f\n    args: [x: 'f32[2]']\n"
 ALONE = "    env: {{CASE: '{name}'}}\n"
 
 

@@ -66,7 +66,7 @@ CASES: dict[str, tuple[str, ...]] = {
 KEPT = "keeps a traced value, and reads it when it is traced again"
 # What is compiled, and whether a note says that it reads what its first trace kept.
 _SILENT = (
-    "counts registers fills seeded nested lazy skipped library keeps_global keeps_closure "
+    "counts registers fills seeded nested lazy library keeps_global keeps_closure "
     "keeps_in_loop logs times draws from_file"
 )
 _NOTED = "guided cached cached_property averaged library_table"

@@ -62,7 +62,7 @@ functions:
   unused_kept: {call: "proj.model:unused", args: [x: "f32[4]", y: "f32[4]"], keep_unused: true}
   drawn: {call: "proj.model:drawn", args: [key: "key<fry>[]", x: "f32[]"]}
 """,
-    "verify: {golden: never}, purity: skip",
+    "verify: {golden: never}",
 )
 SHORT = """
 import json, sys
