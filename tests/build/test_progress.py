@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -50,27 +48,6 @@ def record(size: int) -> Record:
 
 def failed(unit: BuildUnit) -> UnitDone:
     return UnitDone(unit, failure=UnitFailure(str(unit), "trace", "no"))
-
-
-@pytest.fixture
-def clock() -> Iterator[float]:
-    return map(float, count(100))
-
-
-def test_states_and_times(units: list[BuildUnit], clock: Iterator[float]) -> None:
-    tracker = Tracker(units, clock=lambda: next(clock))
-    assert [state.state for state in tracker.states] == ["waiting"] * 3
-    tracker(UnitStarted(units[0]))
-    tracker(failed(units[1]))
-    tracker(UnitDone(units[0], record=record(5000)))
-    assert [state.state for state in tracker.states] == ["done", "failed", "waiting"]
-    assert [state.seconds for state in tracker.states] == [2.0, None, None]
-    assert tracker.states[0].size == 5000
-
-
-def test_units_that_python_takes_for_equal_stay_apart(units: list[BuildUnit]) -> None:
-    assert units[0] == units[1]
-    assert len(Tracker(units).states) == 3
 
 
 def test_each_finished_unit_has_a_line(units: list[BuildUnit]) -> None:

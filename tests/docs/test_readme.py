@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import subprocess
@@ -10,13 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
 
 import pytest
 from support.doc_pages import text_of
 from support.processes import ROOT
 
-RATIO = r"([\d.]+) times sooner than jax.jit( with a warm cache)? \(([\d.]+) to ([\d.]+)\)"
 TITLE = re.compile(r'title="([^"]+)"')
 BLOCK = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 # Where packages come from is for the machine to say; all else is as in an empty container.
@@ -51,41 +48,3 @@ def test_a_newcomer_comes_to_a_call(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "(32, 4)"
     (wheel,) = tmp_path.glob("mypkg/dist/*.whl")
     assert wheel.name.startswith("mypkg-0.1.0-py3-none-")
-
-
-@pytest.fixture
-def lm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The part of the demo that measures the language model."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("demo_lm")
-
-
-class TestWhatTheDemoPrinted:
-    @pytest.fixture
-    def block(self) -> str:
-        return text_of(ROOT / "README.md").partition("```text\n")[2].partition("```\n")[0]
-
-    @pytest.fixture
-    def rows(self, block: str, lm: ModuleType) -> dict[str, list[float]]:
-        """Median, lowest, highest, 16 tokens, traced and compiled of each way, as shown."""
-        lines = block.splitlines()
-        assert lines[1] == lm.HEADER
-        found = {}
-        for (way, label), line in zip(lm.LABELS.items(), lines[2:], strict=False):
-            assert line.startswith(f"  {label} ")
-            found[way] = [float(n) for n in re.findall(r"[\d.]+", line.removeprefix(f"  {label}"))]
-        return found
-
-    def test_nothing_was_compiled_with_the_wheel(self, rows: dict[str, list[float]]) -> None:
-        assert {way: row[4:] for way, row in rows.items()} == {
-            "jit": [2, 2], "export": [2, 2], "cache": [2, 0], "jax": [0, 0], "numpy": [0, 0],
-        }  # fmt: skip
-
-    def test_ratios_are_within_the_spread(self, rows: dict[str, list[float]], block: str) -> None:
-        said = re.findall(RATIO, block)
-        _, best, worst, *_ = rows["numpy"]
-        for ratio, warm, *extremes in said:
-            _, low, high, *_ = rows["cache" if warm else "jit"]
-            for each in map(float, (ratio, *extremes)):
-                assert low / worst - 0.1 <= each <= high / best + 0.1
-        assert len(said) == 2

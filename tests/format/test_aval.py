@@ -10,7 +10,6 @@ from aotbuild.format.aval import Aval, parse_spec
 from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.checks import LEVELS, best_level, missing_features
 
 dtypes = st.sampled_from(sorted(DTYPES))
 shapes = st.lists(st.integers(0, 10**6), max_size=5).map(tuple)
@@ -103,16 +102,6 @@ def test_target_round_trip(text: str) -> None:
 def test_wrong_targets_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Target.parse(text)
-
-
-def test_best_level_follows_the_bits() -> None:
-    v3 = LEVELS["x86-64-v3"].features
-    assert best_level("x86_64", v3) == "x86-64-v3"
-    assert best_level("x86_64", v3 - {"fma"}) == "x86-64-v2+avx"
-    assert best_level("x86_64", frozenset()) is None
-    assert best_level("aarch64", frozenset()) == "aarch64"
-    assert missing_features("x86-64-v3", "x86_64", v3 - {"fma", "bmi1"}) == ("bmi1", "fma")
-    assert missing_features("x86-64-v3", "aarch64", v3) == ("x86_64",)
 
 
 def test_cpuinfo_keeps_what_every_cpu_has() -> None:

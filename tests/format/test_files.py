@@ -39,13 +39,6 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        write_whole(tmp_path / "none" / "file", b"data")
-    assert caught.value.filename == str(tmp_path / "none" / "file")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_finished_file_takes_the_place_of_another(tmp_path: Path) -> None:
     finished, path = tmp_path / "finished", tmp_path / "file"
     finished.write_bytes(b"new")

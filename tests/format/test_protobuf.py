@@ -6,15 +6,11 @@ import pytest
 
 from aotbuild.format.protobuf import (
     Malformed,
-    bytes_field,
     bytes_of,
-    changed,
     fields,
     messages_of,
-    number_field,
     number_of,
     numbers_of,
-    replaced,
 )
 
 # 1: 150, 2: "text", 3: 1 and 256, packed.
@@ -29,45 +25,6 @@ def test_fields_are_read() -> None:
     assert messages_of(MESSAGE, 2) == [b"text"]
     assert numbers_of(MESSAGE, 3) == [1, 256]
     assert numbers_of(b"\x18\x01\x18\x80\x02", 3) == [1, 256]
-
-
-def test_what_is_not_there_has_the_default() -> None:
-    assert number_of(MESSAGE, 9) == 0
-    assert bytes_of(MESSAGE, 9) == b""
-    assert messages_of(MESSAGE, 9) == numbers_of(MESSAGE, 9) == []
-
-
-def test_the_last_of_several_counts() -> None:
-    assert number_of(b"\x08\x01\x08\x02", 1) == 2
-
-
-@pytest.mark.parametrize(
-    ("number", "value", "written"),
-    [(1, 0, b""), (1, 150, b"\x08\x96\x01"), (16, 1, b"\x80\x01\x01")],
-)
-def test_numbers_are_written(number: int, value: int, written: bytes) -> None:
-    assert number_field(number, value) == written
-    assert number_of(written, number) == value
-
-
-def test_fields_are_changed() -> None:
-    assert changed(MESSAGE, lambda field: None) == MESSAGE
-    without = changed(MESSAGE, lambda field: b"" if field.number == 2 else None)
-    assert messages_of(without, 2) == []
-    assert numbers_of(without, 3) == [1, 256]
-
-
-class TestReplaced:
-    def test_the_rest_stays(self) -> None:
-        outer = bytes_field(7, MESSAGE) + number_field(8, 5)
-        there = replaced(outer, [7, 2], b"other")
-        assert there == bytes_field(7, replaced(MESSAGE, [2], b"other")) + number_field(8, 5)
-        assert bytes_of(bytes_of(there, 7), 2) == b"other"
-
-    @pytest.mark.parametrize("message", [b"", MESSAGE * 2], ids=["none", "several"])
-    def test_there_must_be_one(self, message: bytes) -> None:
-        with pytest.raises(Malformed, match="expected one field 2"):
-            replaced(message, [2], b"")
 
 
 @pytest.mark.parametrize(

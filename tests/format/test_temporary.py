@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -33,32 +32,6 @@ def abandon(parent: Path) -> Path:
     assert done.returncode == -signal.SIGKILL
     (left,) = set(parent.iterdir()) - before
     return left
-
-
-def test_it_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    with temporary_folder(tmp_path) as folder:
-        assert folder.parent == tmp_path
-        (folder / "deep").mkdir()
-        (folder / "deep" / "file").touch()
-        (folder / "link").symlink_to(outside)
-    assert list(tmp_path.iterdir()) == [outside]
-
-
-def test_without_a_parent_it_is_where_temporary_files_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with temporary_folder(what="worker-") as folder:
-        assert folder.parent == tmp_path
-        assert "worker-" in folder.name
-
-
-def test_an_error_removes_it(tmp_path: Path) -> None:
-    with pytest.raises(ValueError), temporary_folder(tmp_path):  # noqa: PT011 - the block's own
-        raise ValueError
-    assert not list(tmp_path.iterdir())
 
 
 def test_those_of_a_running_process_stay(tmp_path: Path) -> None:

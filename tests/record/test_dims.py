@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aotbuild.record.dims import Dims, Shapes, dims_option, find_dims
+from aotbuild.record.dims import Dims, Shapes, find_dims
 
 SIZES = st.integers(0, 3)
 
@@ -22,21 +22,9 @@ def names_of(dims: Dims) -> dict[tuple[int, int], str]:
     return {(argument, axis): name for (argument, _, axis), name in dims.names.items()}
 
 
-def test_sizes_that_vary_together_are_one_dim() -> None:
-    dims = find_dims(calls_of("1,64,8 1,64", "8,64,8 8,64", "8,128,8 8,128"), ["x", "mask"])
-    assert names_of(dims) == {(0, 0): "batch", (0, 1): "x_1", (1, 0): "batch", (1, 1): "x_1"}
-    assert dims.order == ("batch", "x_1")
-    assert dims.rows == ((1, 64), (8, 64), (8, 128))
-
-
 def test_equal_sizes_that_differ_in_one_call_are_two_dims() -> None:
     dims = find_dims(calls_of("4 4", "8 8", "8 4"), ["x", "y"])
     assert names_of(dims) == {(0, 0): "x_0", (1, 0): "y_0"}
-
-
-def test_what_does_not_vary_is_no_dim() -> None:
-    assert find_dims(calls_of("4,4 4"), ["x", "y"]) == Dims({}, (), ((),))
-    assert find_dims(calls_of("- 4", "- 4"), ["x", "y"]).order == ()
 
 
 def test_the_first_axis_of_a_matrix_is_a_batch_and_that_of_a_vector_is_not() -> None:
@@ -46,14 +34,6 @@ def test_the_first_axis_of_a_matrix_is_a_batch_and_that_of_a_vector_is_not() -> 
         "x_0",
         "x_1",
     )
-
-
-def test_all_combinations_are_a_product_and_others_are_rows() -> None:
-    assert dims_option(("b", "s"), [(8, 2), (1, 1), (1, 2), (8, 1)]) == {"b": [1, 8], "s": [1, 2]}
-    assert dims_option(("b", "s"), [(8, 2), (1, 1), (8, 2)]) == [
-        {"b": 1, "s": 1},
-        {"b": 8, "s": 2},
-    ]
 
 
 @given(st.lists(st.tuples(st.tuples(SIZES, SIZES), st.tuples(SIZES)), min_size=1, max_size=6))

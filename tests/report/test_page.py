@@ -89,16 +89,3 @@ def test_only_our_own_script_may_run(tmp_path: Path) -> None:
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
     assert "default-src &#39;none&#39;; style-src" in page
     assert f"script-src &#39;sha256-{digest}&#39;" in page
-
-
-def test_what_the_page_shows(tmp_path: Path) -> None:
-    records = [make_record(batch=1), make_record(batch=8), make_record(target="portable:cpu:1")]
-    page = page_html(facts_of(tmp_path, [make_function()], records))
-    assert page.startswith('<!doctype html>\n<html lang="en">')
-    for text in ("peak memory", "cpu:x86-64-v3:1", "portable:cpu", "1.13 kB", "1 M", "batch=8"):
-        assert text in page
-    assert "prefers-color-scheme: dark" in page
-
-
-def test_an_empty_package(tmp_path: Path) -> None:
-    assert parsed(page_html(facts_of(tmp_path, [], [], {"package": "p"})))

@@ -155,13 +155,6 @@ class TestDamage:
 
 
 class TestVerbs:
-    def test_preload(self, library: Library) -> None:
-        assert library.preload("triple") == 1
-        assert library.preload() == 2
-        assert library.preload() == 0
-        np.testing.assert_array_equal(library.double(X), X * 2)
-        assert library.stats()["loaded"] == 3
-
     def test_explain(self, library: Library) -> None:
         explanation = library.explain("double", X)
         assert explanation.chosen is not None

@@ -12,8 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.packages import build, write
 
 import aotbuild
@@ -24,7 +22,6 @@ from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.signature import Function, Signature
 from aotbuild.runtime.padding import (
     Disagreement,
-    PadPlan,
     buckets_for,
     find_plan,
     padded_signature,
@@ -88,13 +85,6 @@ class TestData:
 
 
 class TestChoosing:
-    def test_sizes(self) -> None:
-        assert sizes_of(PADDING, leaves(3, 5)) == (3, 5)
-
-    def test_another_tree_or_rank(self) -> None:
-        assert sizes_of(PADDING, leaves(3, 5)[:2]) is None
-        assert sizes_of(PADDING, (Aval((3,), "float32"), *leaves(3, 5)[1:])) is None
-
     def test_disagreement(self) -> None:
         found = sizes_of(PADDING, leaves(3, 5, other=4))
         assert found == Disagreement("batch", 0, 3, 2, 4)
@@ -122,42 +112,6 @@ class TestChoosing:
         assert plan.key == padded_signature(PADDING, signature(1, 3), (2, 16)).key()
         assert str(plan) == "batch 1 → 2, seq 3 → 16"
         assert find_plan(index, FUNCTION, signature(9, 3)) is None
-
-    def test_never_where_it_was_compiled(self) -> None:
-        index: Any = FakeIndex((1, 3), (2, 4))
-        assert find_plan(index, FUNCTION, signature(1, 3)) is None
-
-    def test_zero(self) -> None:
-        index: Any = FakeIndex((2, 4))
-        plan = find_plan(index, FUNCTION, signature(0, 0))
-        assert plan is not None
-        assert plan.pad(0, np.empty((0, 0), np.float32)).shape == (2, 4)
-
-
-class TestArrays:
-    def test_corners_have_the_later_dim(self) -> None:
-        plan = PadPlan(PADDING, (2, 3), (3, 4), "")
-        padded = plan.pad(0, np.ones((2, 3), np.float32))
-        nan = math.nan
-        expected = [[1, 1, 1, nan], [1, 1, 1, nan], [0, 0, 0, nan]]
-        np.testing.assert_array_equal(padded, np.array(expected, np.float32))
-
-    def test_cut(self) -> None:
-        plan = PadPlan(PADDING, (3, 5), (8, 8), "")
-        assert plan.cut_shape(0, (8, 7)) == (3, 7)
-        assert plan.cut_shape(1, (9,)) is None
-        for shape in ((7, 7), ()):
-            with pytest.raises(ValueError, match="result 0 of"):
-                plan.cut_shape(0, shape)
-
-    @settings(max_examples=50)
-    @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 4), st.integers(0, 4))
-    def test_what_was_there_is_still_there(self, a: int, b: int, more: int, wide: int) -> None:
-        array = np.arange(a * b, dtype=np.float32).reshape(a, b)
-        padded = PadPlan(PADDING, (a, b), (a + more, b + wide), "").pad(0, array)
-        np.testing.assert_array_equal(padded[:a, :b], array)
-        np.testing.assert_array_equal(padded[a:, :b], np.zeros((more, b)))
-        assert np.isnan(padded[:, b:]).all()
 
 
 class TestCalls:

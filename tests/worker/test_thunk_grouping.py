@@ -23,7 +23,7 @@ from aotbuild.format.protobuf import (
 from aotbuild.format.target import Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks, grouped
-from aotbuild.worker.thunk_rewrite.memory_use import Slice, Uses, barriers, name_of
+from aotbuild.worker.thunk_rewrite.memory_use import Slice, Uses, name_of
 from aotbuild.worker.thunk_rewrite.program import cheap_instructions
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, rewrite
 
@@ -137,35 +137,6 @@ def awaited_in_groups(uses: list[Uses], sizes: list[int]) -> list[set[int]]:
         inside = awaited([uses[number] for number in span])
         found += [outside | {span.start + number for number in each} for each in inside]
     return found
-
-
-class TestBarriers:
-    @pytest.mark.parametrize("seed", range(30))
-    def test_they_are_where_all_that_is_before_is_awaited(self, seed: int) -> None:
-        draw = random.Random(seed)
-
-        def places() -> list[Part]:
-            count = draw.randint(0, 2)
-            return [
-                (draw.randint(0, 1), draw.randint(0, 12), draw.randint(1, 5)) for _ in range(count)
-            ]
-
-        uses = [use(places(), places()) for _ in range(draw.randint(1, 20))]
-        before = awaited(uses)
-        cheap = [number for number in range(len(uses)) if draw.random() < 0.2]
-        counts = [number for number in range(len(uses)) if number not in cheap]
-        assert barriers(uses, cheap) == [
-            place
-            for place in range(1, len(uses))
-            if all(i in before[j] for j in counts if j >= place for i in counts if i < place)
-        ]
-
-    def test_programs_that_would_take_long_are_not_looked_at(self) -> None:
-        assert len(barriers(chain(20_000))) == 19_999
-        assert barriers(chain(20_001)) == []
-        pieces = [use([], [(0, at * 1024, 1024)]) for at in range(1500)]
-        wholes = [use([(0, 0, 1500 * 1024)], [(1, 0, 1024)])] * 1500
-        assert barriers(pieces + wholes) == []
 
 
 class TestGroups:

@@ -18,7 +18,7 @@ from support.projects import build, write_project
 
 import aotbuild
 from aotbuild.errors import TraceRefused
-from aotbuild.worker.wrap import Decorator, Wrapped, unwrap
+from aotbuild.worker.wrap import Wrapped, unwrap
 
 
 def function(x: Any) -> Any:
@@ -35,13 +35,7 @@ class JitWrapped:
         return self.__wrapped__(*args)  # type: ignore[attr-defined]
 
 
-class _JitWrapper(JitWrapped):
-    """The same for `equinox.filter_jit`."""
-
-
 JitWrapped.__module__ = "flax.nnx.transforms.compilation"
-_JitWrapper.__module__ = "equinox._jit"
-_JitWrapper.__qualname__ = "_JitWrapper"
 
 
 def timed(inner: Any) -> Any:
@@ -56,11 +50,6 @@ def wrapped(found: Any, wrap: str | None = None, **options: Any) -> Wrapped:
     described = SimpleNamespace(wrap=wrap, **{"pad": {}, "compiler_options": {}, **options})
     job = SimpleNamespace(name="f", call="m:f", function=described, args=["x"], kwargs={})
     return unwrap(job, found)  # type: ignore[arg-type]
-
-
-def test_a_plain_function_has_no_wrap() -> None:
-    assert wrapped(function) == Wrapped(function, Decorator("", function))
-    assert wrapped(jax.jit(function)).name == ""
 
 
 def test_compiler_options_of_a_plain_jit_are_those_of_the_manifest() -> None:
@@ -148,12 +137,6 @@ def test_calls_donate_what_a_plain_jit_donates(tmp_path: Path) -> None:
         assert state.is_deleted() == donates, name
 
 
-def test_a_functions_own_jit_is_taken_off() -> None:
-    for made, name in ((JitWrapped, "nnx.jit"), (_JitWrapper, "eqx.filter_jit")):
-        found = wrapped(made(function))
-        assert (found.function, found.name, found.decorator.wrap) == (function, name, name)
-
-
 @pytest.mark.parametrize("around", [timed, functools.partial, lambda f: timed(timed(f))])
 def test_it_is_seen_inside_of_others_and_stays_there(around: Any) -> None:
     outer = around(JitWrapped(function))
@@ -163,19 +146,3 @@ def test_it_is_seen_inside_of_others_and_stays_there(around: Any) -> None:
 
 def test_under_jax_jit_it_means_no_more_than_that() -> None:
     assert wrapped(jax.jit(JitWrapped(function))).name == ""
-
-
-def test_the_manifest_says_it_for_others() -> None:
-    found = wrapped(function, "eqx.filter_jit")
-    assert (found.function, found.name, found.decorator.wrap) == (function, "eqx.filter_jit", "")
-    assert wrapped(JitWrapped(function), "nnx.jit").name == "nnx.jit"
-
-
-def test_the_manifest_cannot_say_another() -> None:
-    with pytest.raises(TraceRefused, match=r"functions\.f\.wrap: the manifest says eqx.filter_jit"):
-        wrapped(JitWrapped(function), "eqx.filter_jit")
-
-
-def test_nothing_under_a_wrap_is_padded() -> None:
-    with pytest.raises(TraceRefused, match=r"functions\.f\.pad: arguments under nnx.jit cannot"):
-        wrapped(JitWrapped(function), pad={"n": 0})

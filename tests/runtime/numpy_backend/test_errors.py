@@ -128,12 +128,6 @@ class TestErrors:
             f'fallback {policy}: it needs jax, and load(…, arrays="jax")'
         )
 
-    def test_a_mesh_is_refused(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}).replace(devices=64))
-        with pytest.raises(NoExecutable, match="arrays: a function over 64 devices needs load"):
-            library.f(X)
-        assert library.preload() == 0
-
     def test_what_jaxlib_refuses_is_named(self, tmp_path: Path) -> None:
         library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with jax.transfer_guard("disallow"), pytest.raises(AotbuildError, match="host-to-device"):
