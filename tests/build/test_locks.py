@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import platform
 
-import pytest
-
-from aotbuild.errors import PlanError
 from aotbuild.toolchains.lock import read_lock, unmet
 
 
@@ -27,21 +24,3 @@ def test_a_project_in_a_folder_has_no_version() -> None:
     assert dict(lock.versions) == {"jax": "1.2.3", "jaxlib": "1.2.3", "mine": ""}
     wanted = ["jax==1.2.3", "mine @ file:///home/me/mine", "mine>=2", "other"]
     assert list(unmet(lock, wanted, "3.11")) == ["expected other, found nothing of that name"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        JAX,
-        JAXLIB,
-        JAXLIB + JAX.replace("'1.2.3'", "'new'"),
-        JAXLIB + JAX + FOLDER + "marker = 'python ??'\n",
-        JAXLIB.replace("https://", "https://[") + JAX,
-    ],
-    ids=["no jaxlib", "no jax", "no version", "no marker", "no address"],
-)
-def test_nonsense_is_refused_in_words(text: str) -> None:
-    with pytest.raises(
-        PlanError, match=r"(?s)^a lock: not a lock of a toolchain .*run aotbuild lock$"
-    ):
-        read_lock(text, "a lock", "3.11")

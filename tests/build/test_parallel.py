@@ -8,18 +8,14 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.projects import MANIFEST, write_project
+from support.projects import MANIFEST, run_project, write_project
 
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.protocol import Hello
-from aotbuild.build.run_units import BuildOptions, run_units
-from aotbuild.build.sources import find_sources
 from aotbuild.build.time_and_memory_limits import available_memory, most_jobs, usable_cpus
 from aotbuild.build.worker_process import Worker
 from aotbuild.build.worker_settings import Settings
-from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
@@ -77,12 +73,6 @@ def test_a_quota_of_cpus(tmp_path: Path, files: dict[str, str], limited: bool) -
 def test_the_variable_decides_how_many() -> None:
     assert most_jobs({"AOTBUILD_JOBS": "7"}) == 7
     assert most_jobs({"AOTBUILD_JOBS": ""}) == most_jobs({}) == usable_cpus()
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "\u0663", "1" * 7])
-def test_a_number_of_jobs_that_is_none(text: str) -> None:
-    with pytest.raises(PlanError, match=f"AOTBUILD_JOBS: expected a whole number.*'{text}'"):
-        most_jobs({"AOTBUILD_JOBS": text})
 
 
 # --- workers --------------------------------------------------------------------------------------
@@ -198,18 +188,9 @@ def meeting(root: Path, pairs: dict[str, str], targets: str = "[cpu]") -> Path:
     return write_project(root, manifest, m=MEETING)
 
 
-def run(root: Path, jobs: int, listener: Listener = ignore) -> list[UnitDone]:
-    manifest = load_manifest(root / MANIFEST)
-    plan = make_plan(manifest, probe())
-    (root / "blobs-here").mkdir()
-    sources = find_sources(root, manifest.package)
-    options = BuildOptions(jobs=jobs)
-    return run_units(plan, sources, root / "blobs-here", listener, options).results
-
-
 @pytest.mark.process
 def test_units_of_different_settings_are_at_work_together(tmp_path: Path) -> None:
-    done = run(meeting(tmp_path, {"a": "b", "b": "a"}), jobs=2)
+    done = run_project(meeting(tmp_path, {"a": "b", "b": "a"}), jobs=2)
     assert [result.failure for result in done] == [None, None]
 
 
@@ -221,7 +202,7 @@ def test_results_are_in_the_order_of_the_plan_and_of_equal_values(tmp_path: Path
     )
     text = f"version: 1\npackage: proj\ntargets: [cpu, portable]\n{functions}"
     root = write_project(tmp_path, text, m="def f(x, k): return x * k\n")
-    labels = [str(result.unit) for result in run(root, jobs=2)]
+    labels = [str(result.unit) for result in run_project(root, jobs=2)]
     plan = make_plan(load_manifest(root / MANIFEST), probe())
     assert labels == list(map(str, plan.units))
     assert len(set(labels)) == 16

@@ -10,12 +10,11 @@ from support.manifests import ENTRY, manifest
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.requires_dist import (
-    build_requirements,
     wheel_requirements,
 )
 from aotbuild.build.wheel_tag import wheel_tag
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.toolchain import Environment, Toolchain, platforms_of
+from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 ENVIRONMENT = Environment(
     toolchains=(Toolchain("0.10.2", "0.10.2", "3.11.7"),),
@@ -170,14 +169,3 @@ class TestRequirements:
         environment = dataclasses.replace(ENVIRONMENT, aotbuild=version)
         found = wheel_requirements(plan(environment=environment))
         assert found[0] == f"aotbuild{expected}"
-
-    def test_the_build_gets_the_pinned_jax_and_what_the_project_needs(self) -> None:
-        pinned = manifest("toolchains: [{jax: 0.10.2}]\n")
-        assert build_requirements(pinned, ["numpy"]) == ["jax==0.10.2", "numpy"]
-        assert build_requirements(manifest(), []) == ["jax>=0.10.2"]
-
-
-class TestWheelPlatform:
-    def test_none(self) -> None:
-        with pytest.raises(PlanError, match="no platform tag; reinstall jaxlib"):
-            platforms_of("Wheel-Version: 1.0\n")

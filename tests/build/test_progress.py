@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
 from aotbuild.build import progress
-from aotbuild.build.pack import Package
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.progress import Tracker, UnitBusy, UnitDone, UnitStarted, reminders
 from aotbuild.errors import UnitFailure
@@ -75,10 +73,3 @@ def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.Monkey
         while not lines:
             time.sleep(0.01)
     assert lines[0] == "tracing f(k=1), and 1 more (0 s)"
-
-
-def test_what_a_build_says_at_last() -> None:
-    records = (record(1), record(2), record(3))
-    package = Package(Path("/nowhere"), None, records, stored=2, seconds=12.34)  # type: ignore[arg-type]
-    size = "3 executables, 0 B with the index, in 12.3 s"
-    assert package.summary == ("3 units: 2 from the store, 1 compiled", size)

@@ -27,18 +27,6 @@ def run_main(before: str, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_help_names_the_commands() -> None:
-    result = invoke("--help")
-    assert result.exit_code == 0
-    for line in (
-        "build Compile it all into one _aot folder.",
-        "inspect Print what a wheel or package holds.",
-        "plan Print what would be compiled.",
-        "schema Print the JSON schema of the manifest.",
-    ):
-        assert line in [" ".join(each.split()) for each in result.stdout.splitlines()]
-
-
 @pytest.mark.parametrize("package", ["pydantic", "packaging"])
 @pytest.mark.process
 def test_a_missing_extra_is_one_line(package: str, tmp_path: Path) -> None:

@@ -110,12 +110,6 @@ def test_the_document(project: Path) -> None:
         assert unit["seconds"] >= 0
 
 
-def test_in_place(project: Path) -> None:
-    result = build("--in-place")
-    assert result.exit_code == 0, result.output
-    assert functions(project / "proj" / "_aot") == ["scale"]
-
-
 def test_in_place_and_out_exclude_each_other(project: Path) -> None:
     result = build("--in-place", "--out", "x")
     assert result.exit_code == 2
@@ -132,14 +126,6 @@ def test_an_earlier_build_is_replaced(project: Path) -> None:
     assert not old.exists()
 
 
-@pytest.mark.parametrize("out", [".", "proj"])
-def test_a_folder_of_other_things_is_never_replaced(project: Path, out: str) -> None:
-    result = build("--out", out)
-    assert result.exit_code == 2
-    assert "would be replaced, but it is not an _aot folder" in result.stderr
-    assert (project / "proj" / "code.py").exists()
-
-
 def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> None:
     edit(project, "proj.code:scale", "proj.code:fails")
     result = build()
@@ -148,16 +134,6 @@ def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> N
     assert "2 of 2 build units failed, nothing was packaged:" in result.stderr
     assert "Traceback" not in result.stderr
     assert [path for path in Path("build").rglob("*") if path.is_file()] == []
-
-
-def test_failures_as_a_document(project: Path) -> None:
-    edit(project, "proj.code:scale", "proj.code:fails")
-    result = build("--json")
-    assert result.exit_code == 4
-    document = json.loads(result.stdout)
-    assert [unit["state"] for unit in document["units"]] == ["failed", "failed"]
-    assert document["failures"][0]["unit"] == document["units"][0]["label"]
-    assert document["failures"] == document["error"]["failures"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from aotbuild.format.index import INDEX_NAME
 
 Files = dict[str, bytes]
 Damage = Callable[[random.Random, bytes], bytes]
-_MAGIC_LINES = 2
 
 
 def bit(chance: random.Random, data: bytes) -> bytes:

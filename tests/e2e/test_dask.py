@@ -62,7 +62,6 @@ def g(x, k):
     meet(x.shape[0])
     return jax.numpy.cumsum(x) ** k
 """
-UNITS = 24
 
 
 def project(root: Path) -> Path:

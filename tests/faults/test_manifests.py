@@ -89,7 +89,6 @@ def test_plan_needs_no_memory_for_it(tmp_path: Path) -> None:
 
 # --- too many units ------------------------------------------------------------------------------
 
-MANY = listed(1000)
 DIMS = "args: [x: 'f32[n,m]']"
 UNITS = {
     "dims": (f"dims: {{n: [{listed(1001)}], m: [{listed(101)}]}}", DIMS),
@@ -141,9 +140,6 @@ def test_a_text(tmp_path: Path, name: str) -> None:
     assert len(message) < 200_000
     (tmp_path / "aot.yaml").write_text(text)
     assert_refused(invoke("plan", tmp_path / "aot.yaml"), codes=[3])
-
-
-# --- names ---------------------------------------------------------------------------------------
 
 
 # --- files of the machine ------------------------------------------------------------------------

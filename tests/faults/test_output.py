@@ -18,8 +18,6 @@ from faults.readers import WHEEL, wheel_with
 from support.cli import invoke
 from support.processes import ROOT, clean_environment
 
-from aotbuild.record.recorder import Recorder
-
 GONE = "gone-1.0-py3-none-any.whl"
 # Arguments, and the exit code where the output is written; 6 is a file that cannot be.
 COMMANDS = [
@@ -164,10 +162,3 @@ def test_a_call_log_replaces_only_a_call_log(other: str, here: Path) -> None:
     ended = invoke("record", "--log", other, "--", "true")
     assert_refused(ended, "is there already and is no call log", codes=[6])
     assert (here / other).read_bytes() == before
-
-
-def test_a_recorder_appends_only_to_a_call_log(here: Path) -> None:
-    before = (here / WHEEL).read_bytes()
-    with pytest.raises(FileExistsError, match="is no call log; name another"):
-        Recorder(here / WHEEL).start()
-    assert (here / WHEEL).read_bytes() == before

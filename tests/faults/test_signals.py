@@ -119,7 +119,6 @@ CASES = [
     (PLACING[1], signal.SIGINT),
     (BUILDING[2], signal.SIGHUP),
 ]
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
 
 

@@ -23,21 +23,6 @@ def test_aval_round_trip(shape: tuple[int, ...], dtype: str, weak: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("f32[]", ((), "float32", False)),
-        ("~i32[]", ((), "int32", True)),
-        (" i32[batch, 64] ", (("batch", 64), "int32", False)),
-        ("float32[2]", ((2,), "float32", False)),
-        ("key<fry>[3]", ((3,), "key<fry>", False)),
-        ("f8_e4m3fn[1]", ((1,), "float8_e4m3fn", False)),
-    ],
-)
-def test_specs_are_read(text: str, expected: object) -> None:
-    assert parse_spec(text) == expected
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "",

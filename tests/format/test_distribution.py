@@ -47,18 +47,3 @@ def test_a_wheel_is_its_own(tmp_path: Path) -> None:
 def test_a_name_with_a_comma_is_quoted(site: Path) -> None:
     (site / "pack-1.dist-info" / "RECORD").write_text('"a,b/_aot/index",,\n')
     assert name_of(site, "a,b/_aot/index") == "pack"
-
-
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"", None])
-def test_one_that_cannot_be_read_lists_nothing(site: Path, data: bytes | None) -> None:
-    record = site / "other-1.dist-info" / "RECORD"
-    record.unlink()
-    if data is not None:
-        record.write_bytes(data)
-    assert name_of(site) == "pack"
-
-
-def test_no_zip_file_has_none(tmp_path: Path) -> None:
-    wheel = tmp_path / "pack-1-py3-none-any.whl"
-    wheel.write_bytes(b"no zip")
-    assert name_of(wheel) is None

@@ -50,14 +50,6 @@ class TestReading:
         assert len(index.records("f")) == 2
         assert index.records("g") == []
 
-    def test_static_defaults_survive(self) -> None:
-        function = Index.open(small(), "index").function("f")
-        assert function is not None
-        assert [s.has_default for s in function.statics] == [True, False]
-
-    def test_memory_view(self) -> None:
-        assert Index.open(memoryview(small()), "index").function("f") == make_function()
-
 
 class TestRefusing:
     @pytest.mark.parametrize("cut", [0, 5, 17, 60, 90, 200, 400, -1])

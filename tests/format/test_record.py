@@ -75,10 +75,6 @@ def test_a_field_of_another_kind_is_named(found: Any) -> None:
         record_from_json({**data, "function": found})
 
 
-def test_the_record_itself_is_read() -> None:
-    assert record_from_json(record_to_json(make_record())) == make_record()
-
-
 @pytest.mark.parametrize(
     "edit",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +15,6 @@ FILES = {"aot.yaml": DIGEST, "pack/a.py": DIGEST}
 
 def of(files: dict[str, str], **more: Any) -> dict[str, Any]:
     return SourceDigests(files, **more).to_header()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "pack").mkdir()
-    for name in FILES:
-        (tmp_path / name).write_text("text")
-    return tmp_path
 
 
 def test_a_header_reads_what_it_wrote() -> None:
@@ -72,23 +63,6 @@ def test_a_list_that_is_too_long_is_left_out() -> None:
 def test_what_is_malformed_is_refused(found: Any) -> None:
     with pytest.raises(ValueError, match="header: sources"):
         read_sources({"sources": found})
-
-
-def test_what_changed(root: Path) -> None:
-    known = SourceDigests(FILES, manifest="aot.yaml")
-    assert known.changed(root) == ()
-    (root / "pack" / "a.py").write_text("other")
-    assert known.changed(root) == ("pack/a.py",)
-    (root / "aot.yaml").write_text("other")
-    assert known.changed(root) == ("aot.yaml", "pack/a.py")
-
-
-def test_what_is_missing(root: Path) -> None:
-    known = SourceDigests(FILES, manifest="aot.yaml")
-    (root / "aot.yaml").unlink()
-    assert known.changed(root) == ()
-    (root / "pack" / "a.py").unlink()
-    assert known.changed(root) == ("pack/a.py",)
 
 
 def test_joined_headers_have_what_they_agree_on() -> None:

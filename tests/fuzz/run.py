@@ -30,8 +30,6 @@ TIMEOUT, MEMORY = 20, 2048
 # Bytes of an input, at most, or of the longest seed: long ones are slow, and find little more.
 LONGEST = 1 << 12
 _DONE = re.compile(r"^#([0-9]+)\s+DONE\s+(?:cov: ([0-9]+) ft: ([0-9]+) )?", re.MULTILINE)
-_BRANCHES = re.compile(r"([0-9]+) inline 8-bit counters")
-_FOUND = re.compile(r"Test unit written to (\S+)")
 _STATUS = re.compile(r"^#([0-9]+)\s", re.MULTILINE)
 
 

@@ -88,9 +88,6 @@ class TestDims:
         found = manifest(entry=f"{self.ARGS}, dims: [{{a: 1, b: 2}}, {{b: 4, a: 3}}]")
         assert found.functions["f"].rows == ((("a", 1), ("b", 2)), (("a", 3), ("b", 4)))
 
-    def test_none(self) -> None:
-        assert manifest().functions["f"].rows == ((),)
-
     @pytest.mark.parametrize(
         ("dims", "message"),
         [
@@ -109,28 +106,12 @@ class TestDims:
         found = refused(whole(entry=f"{self.ARGS}, dims: {dims}"))
         assert f"functions.f.{message}" in found
 
-    def test_near_name(self) -> None:
-        text = whole(
-            entry="call: m:f, args: [x: 'f32[bacth]', {y: 'f32[batch]'}], dims: {batch: 2}"
-        )
-        assert refused(text) == ["functions.f.args.x: unknown dim 'bacth' (did you mean 'batch'?)"]
-
     def test_unused(self) -> None:
         with pytest.raises(ManifestError) as caught:
             function("dims: {a: 1}")
         assert caught.value.problems[0].message == (
             "the dim 'a' is used in no spec of args or kwargs; remove it"
         )
-
-    def test_too_many_signatures(self) -> None:
-        many = list(range(1, 400))
-        found = refused(whole(entry=f"{self.ARGS}, dims: {{a: {many}, b: {many}}}"))
-        assert found == [
-            (
-                "functions.f.dims: 159201 signatures; at most 100000 are built for a function; "
-                "list the rows that are called"
-            )
-        ]
 
 
 class TestStatic:

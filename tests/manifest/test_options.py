@@ -160,9 +160,6 @@ class TestMaps:
     def test_refused(self, options: str, message: str) -> None:
         assert refused_option(options) == [message]
 
-    def test_constants(self) -> None:
-        assert function("constants: hoist").constants == "hoist"
-
 
 class TestExport:
     ARGS = "call: m:f, args: [x: 'f32[a, b]'], dims: {a: 1, b: 2}"
@@ -180,9 +177,6 @@ class TestExport:
             vjp_order=2,
             disabled_checks=("platform", "custom_call:foo"),
         )
-
-    def test_default(self) -> None:
-        assert manifest().functions["f"].export == Export()
 
     def test_without_portable(self) -> None:
         message = "only the portable artifact uses this; add the target portable, or remove it"

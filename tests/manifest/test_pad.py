@@ -7,12 +7,9 @@ import math
 import pytest
 from support.manifests import manifest, refused, whole
 
-from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.plan import make_plan
 from aotbuild.format.padding import PaddedDim
 from aotbuild.manifest import Function
 from aotbuild.manifest.signatures import value_problem
-from aotbuild.toolchains.toolchain import probe
 
 ENTRY = (
     "call: m:f, args: [x: 'f32[batch,4]', {y: {n: 'i32[seq,batch]'}}], "
@@ -82,14 +79,3 @@ def test_several_processes() -> None:
 )
 def test_values_suit_dtypes(value: float, dtype: str, reason: str | None) -> None:
     assert value_problem(value, dtype) == reason
-
-
-def test_jobs_carry_it() -> None:
-    plan = make_plan(
-        manifest("", f"{ENTRY}, pad: {{seq: 0, batch: .nan}}".replace("i32", "f32")), probe()
-    )
-    for _, job, _ in make_jobs(plan.units):
-        read = Job.model_validate_json(job.model_dump_json())
-        assert read == job
-        assert read.buckets == ((4, 1), (4, 8))
-        assert read.at(batch=5).dims == {"batch": 5, "seq": 4}

@@ -20,7 +20,6 @@ from aotbuild.manifest import (
     ShardingLike,
     ShardingTree,
     TupleSpec,
-    bind_values,
     parse_manifest,
 )
 
@@ -198,20 +197,3 @@ class TestJson:
     def test_malformed(self, data: object) -> None:
         with pytest.raises(ValueError, match=r"kwargs\.x"):
             Function.model_validate({"call": "m:f", "kwargs": {"x": data}})
-
-
-class TestBindDims:
-    def test_sizes_and_symbols(self) -> None:
-        tree = DictSpec(
-            (
-                ("l", ListSpec((LeafSpec(("a", 2, "b"), "int32", weak_type=True), NoneSpec()))),
-                ("t", TupleSpec((LikeSpec("m:x", ("b",), ("k",)),))),
-            )
-        )
-        values = (("b", "2*s"), ("k", (1, "c")))
-        assert bind_values(tree, {"a": 3, "b": "2*s"}, {"k": (1, "c")}) == DictSpec(
-            (
-                ("l", ListSpec((LeafSpec((3, 2, "2*s"), "int32", weak_type=True), NoneSpec()))),
-                ("t", TupleSpec((LikeSpec("m:x", ("b",), ("k",), values=values),))),
-            )
-        )

@@ -128,11 +128,6 @@ class TestWhole:
             "aot.yaml:6:1: a second document begins; a manifest is one document"
         ]
 
-    def test_too_large(self) -> None:
-        assert problems(HEAD + "#" * (1 << 20)) == [
-            "aot.yaml:1:1: larger than 1048576 bytes; split the manifest"
-        ]
-
     @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000, "? " * 5000])
     def test_too_deep(self, text: str) -> None:
         assert "nested deeper than 64 levels" in problems(text)[0]

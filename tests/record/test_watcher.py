@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from support.forks import forked
 from aotbuild.errors import AotbuildError
 from aotbuild.record import private, watcher
 from aotbuild.record.call_log import CallLog, ObservedCall, ObservedFunction, read_call_log
-from aotbuild.record.names import GlobalNames
 from aotbuild.record.recorder import Recorder
 from aotbuild.record.specs import avals_in
 
@@ -207,16 +205,6 @@ class TestNames:
         assert found.problem.startswith(problem)
         assert found.line > 0
 
-    def test_a_lambda_in_each_step(self, recorded: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-        """All globals are looked at for some of them only."""
-        searches: list[int] = []
-        found_in = GlobalNames.found
-        counted = lambda names: (searches.append(1), found_in(names))[1]  # noqa: E731
-        monkeypatch.setattr(GlobalNames, "found", counted)
-        found = recorded(lambda: [jax.jit(lambda x: x - 2)(X) for _ in range(12)])
-        assert len(searches) == 8
-        assert counts(found, "<lambda>") == [12]
-
     def test_a_method_with_a_static_self(self, recorded: Record) -> None:
         found, (call,) = one(recorded(lambda: functions.MODEL.method(X)), "Model.method")
         assert found.problem == ""
@@ -318,27 +306,6 @@ class TestRecorders:
                 Recorder(tmp_path / "other.jsonl").start()
             functions.plain(X)
         assert not (tmp_path / "other.jsonl").exists()
-
-    def test_threads(self, recorded: Record) -> None:
-        arrays = [np.ones(n, np.float32) for n in range(1, 6)]
-        barrier = threading.Barrier(4, timeout=60)
-
-        def call() -> None:
-            barrier.wait()
-            for _ in range(200):
-                for each in arrays:
-                    functions.plain(each)
-
-        def work() -> None:
-            threads = [threading.Thread(target=call) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
-        found = recorded(work)
-        assert len(one(found, "plain")[1]) == 5
-        assert counts(found, "plain") == [800] * 5
 
 
 @pytest.mark.process

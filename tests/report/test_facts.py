@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.reports import ANALYSIS, HEADER, WEIGHTS, facts_of, make_function, make_record
 
-from aotbuild.report.document import call_text, package_document
+from aotbuild.report.document import package_document
 from aotbuild.report.facts import (
     constants,
     short_label,
@@ -65,10 +65,6 @@ def test_symbolic_dims_are_shown(tmp_path: Path) -> None:
     record = make_record(target=PORTABLE, provenance={"symbolic_leaves": ["f32[b,2]"]})
     facts = facts_of(tmp_path, [make_function()], [record, make_record()])
     assert facts.functions[0].signatures[0].inputs == ("f32[b,2]",)
-
-
-def test_calls() -> None:
-    assert call_text(make_function()) == "pack.m:f(x, k=, *, scale, causal=)"
 
 
 def test_a_function_without_records(tmp_path: Path) -> None:

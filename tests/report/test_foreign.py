@@ -18,7 +18,6 @@ from aotbuild.report.text import executable_rows
 
 OLD, NEW = "0.10.2", "0.12.0.1"
 BOTH = {**HEADER, "jax": f"{OLD}, {NEW}", "jaxlib": f"{OLD}, {NEW}"}
-LEVEL = "cpu:x86-64-v3:1"
 H100 = {
     "device_kinds": ("NVIDIA H100 80GB HBM3",),
     "capability": "9.0a",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.errors import DamagedBlob, InvalidIndex, UnsupportedFormat
+from aotbuild.errors import DamagedBlob
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import write_index
 from aotbuild.format.record import Blob
@@ -69,18 +69,6 @@ def test_permission_denied(source: DirectorySource, monkeypatch: pytest.MonkeyPa
 
 
 class TestIndex:
-    def test_truncated(self, source: DirectorySource, tmp_path: Path) -> None:
-        index = tmp_path / "index"
-        index.write_bytes(index.read_bytes()[:-5])
-        with pytest.raises(InvalidIndex):
-            open_index(source)
-
-    def test_of_a_newer_format(self, source: DirectorySource, tmp_path: Path) -> None:
-        index = tmp_path / "index"
-        index.write_bytes(index.read_bytes().replace(b"aotbuild-index 1", b"aotbuild-index 2"))
-        with pytest.raises(UnsupportedFormat, match="Upgrade aotbuild"):
-            open_index(source)
-
     def test_a_git_lfs_pointer(self, source: DirectorySource, tmp_path: Path) -> None:
         (tmp_path / "index").write_bytes(LFS)
         with pytest.raises(DamagedBlob, match="git lfs pull"):

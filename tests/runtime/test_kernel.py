@@ -324,10 +324,12 @@ class TestTransformations:
 
 
 class TestThreads:
-    def test_eight_first_calls_load_once(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    def test_eight_first_calls_load_once(self, tmp_path: Path, arrays: str) -> None:
         inputs = [np.ones(n, "float32") for n in (3, 4)]
         fn = lambda x: x * 2  # noqa: E731
-        library = load(tmp_path, *[build("f", fn, {"x": x}) for x in inputs])
+        built = [build("f", fn, {"x": x}) for x in inputs]
+        library = aotbuild.load(write(tmp_path, built), arrays=arrays)
         barrier, results = threading.Barrier(8), []
 
         def call(index: int) -> None:

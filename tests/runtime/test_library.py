@@ -95,13 +95,6 @@ class TestHosts:
         assert library.preload() == 0
         assert "REFUSED" in str(library.explain("double", X))
 
-    def test_a_custom_call_of_the_user_must_be_registered(self, tmp_path: Path) -> None:
-        from aotbuild.format.record import CustomCall
-
-        built = build("f", double, {"x": X}).replace(custom_calls=(CustomCall("my_op", "user"),))
-        with pytest.raises(NoExecutable, match=r"not registered: my_op; import the package"):
-            aotbuild.load(write(tmp_path, [built])).f(X)
-
 
 class TestDamage:
     def test_a_flipped_bit_never_reaches_xla(self, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.processes import clean_environment
 
 pytestmark = pytest.mark.process
 
@@ -99,12 +100,10 @@ def reserved_port() -> Iterator[int]:
 
 def test_several_processes(tmp_path: Path) -> None:
     tests = Path(__file__).parents[1]
-    environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "AOTBUILD_"))},
-        "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)]),
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        "JAX_PLATFORMS": "cpu",
-    }
+    environment = clean_environment(
+        PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]),
+        XLA_FLAGS="--xla_force_host_platform_device_count=2",
+    )
     with reserved_port() as port:
         started = [
             subprocess.Popen(

@@ -103,7 +103,6 @@ RECORDS = [make_record(), make_record(batch=8), rich_record(), portable_record()
 INDEX = write_index(HEADER, [make_function(), make_function("g")], [*RECORDS, make_record("g")])
 OTHER = write_index({**HEADER, "package": "other"}, [make_function("h")], [make_record("h")])
 FUNCTION = make_function().to_json()
-GROUP = sha256_hex(b"f")[:16]
 ZEROS = "0" * 32
 HEAD_AT = len(index_module.MAGIC) + 2 + 65
 

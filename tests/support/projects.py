@@ -11,6 +11,8 @@ import yaml
 
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone, ignore
+from aotbuild.build.run_units import BuildOptions, run_units
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest
@@ -68,13 +70,6 @@ def in_each(manifest: str, options: str) -> str:
     return yaml.safe_dump(read, sort_keys=False)
 
 
-def make_importable(root: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let this process import package `proj` below `root`, and none that another test imported."""
-    for name in imported_modules():
-        patch.delitem(sys.modules, name)
-    patch.syspath_prepend(str(root))
-
-
 def imported_modules() -> list[str]:
     """Return the modules of a package `proj` that this process has imported."""
     return [name for name in sys.modules if name.partition(".")[0] == "proj"]
@@ -92,6 +87,31 @@ def build(root: Path, folder: Path | None = None) -> Package:
     sources = find_sources(root, manifest.package)
     place = folder or sources.import_root / manifest.package / "_aot"
     return build_package(make_plan(manifest, probe()), sources, place)
+
+
+def run_project(root: Path, jobs: int | None = None) -> list[UnitDone]:
+    """Run every unit of a project, and put blobs into a folder in it; nothing is packaged."""
+    manifest = load_manifest(root / MANIFEST)
+    blobs = root / "blobs-here"
+    blobs.mkdir()
+    plan, sources = make_plan(manifest, probe()), find_sources(root, manifest.package)
+    return run_units(plan, sources, blobs, ignore, BuildOptions(jobs=jobs)).results
+
+
+def results_of(root: Path) -> dict[str, UnitDone]:
+    """Run every unit of a project; return the last result of each function."""
+    return {result.unit.name: result for result in run_project(root)}
+
+
+def place_of_mark(root: Path, part: str) -> str:
+    """Return the `file:line` of a project that `@name` stands for, or the part itself."""
+    if not part.startswith("@"):
+        return part
+    for path in sorted((root / "proj").glob("*.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.split("  # noqa")[0].endswith(f"# {part}"):
+                return f"{path}:{number}"
+    pytest.fail(f"no line is marked {part}")
 
 
 def failed_units(root: Path) -> dict[str, str]:

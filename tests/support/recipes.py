@@ -13,8 +13,8 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -175,22 +175,14 @@ class Recipe:
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def serving(
-        self, command: str, until: str, times: int = 1, **env: str
-    ) -> AbstractContextManager[Server]:
-        """Run a command of the page that serves, until the block ends."""
-        assert command in self.commands
-        return self.started(shlex.split(command), until, times, **env)
-
     @contextmanager
-    def started(
-        self, command: Sequence[str], until: str, times: int = 1, **env: str
-    ) -> Iterator[Server]:
-        """Run a command that serves, until the block ends; begin when it has printed `until`."""
+    def serving(self, command: str, until: str, times: int = 1) -> Iterator[Server]:
+        """Run a command of the page until the block ends; begin when it has printed `until`."""
+        assert command in self.commands
         with subprocess.Popen(
-            command,
+            shlex.split(command),
             cwd=self.folder,
-            env=self.environment(**env),
+            env=self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

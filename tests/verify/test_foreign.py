@@ -17,7 +17,7 @@ from aotbuild.format.index import write_index
 from aotbuild.format.record import Blob, Requirements
 from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.verify.outcome import Outcome, Report, Status
+from aotbuild.verify.outcome import Status
 
 OTHER = "99.9.9"
 CUDA = {"capability": "9.0a", "device_kinds": ("NVIDIA H100 80GB HBM3",)}
@@ -102,15 +102,3 @@ def test_damage_in_what_is_for_other_hosts_is_found(here: Built, tmp_path: Path)
     (place / built[3].record.blob.path).write_bytes(b"other bytes")
     report = check(place, load=True)
     assert list(failures(report)) == ["blobs"]
-
-
-def test_executables_are_counted_by_their_first_reason() -> None:
-    custom = "custom calls not registered: f; import the package that registers them first"
-    outcomes = [
-        Outcome("load", "a", Status.PASS),
-        Outcome("load", "b", Status.NOT_CHECKED, (custom, "jaxlib: expected 1, found 2")),
-        Outcome("load", "c", Status.NOT_CHECKED, ("no jax",)),
-        Outcome("load", "d", Status.NOT_CHECKED, (custom,)),
-        Outcome("golden", "d", Status.NOT_CHECKED, (custom,)),
-    ]
-    assert Report("x", "folder", None, tuple(outcomes)).not_loaded == {custom: 2, "no jax": 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from support.hang import LIMIT, TOO_LONG, hanging
 from support.processes import fresh
 
 from aotbuild.verify import children as process
-from aotbuild.verify.jobs import Job, batches
 from aotbuild.verify.outcome import Outcome, Status
 
 pytestmark = pytest.mark.process
@@ -38,12 +36,6 @@ def load_one(tmp_path: Path, built: Built, **options: Any) -> Outcome:
     assert not [o for o in report.outcomes if o.status.is_failure and o.check != "load"]
     (outcome,) = loads(report).values()
     return outcome
-
-
-def changed(built: Built, **calling: Any) -> Built:
-    record = built.record
-    new = dataclasses.replace(record, calling=dataclasses.replace(record.calling, **calling))
-    return dataclasses.replace(built, record=new)
 
 
 def required(built: Built, **requires: Any) -> Built:
@@ -224,23 +216,3 @@ def test_verify_itself_imports_no_jax(built: list[Built], tmp_path: Path) -> Non
         "assert not {'jax', 'jaxlib'} & set(sys.modules); print('true')"
     )
     assert fresh(code) is True
-
-
-def test_the_child_s_variables() -> None:
-    record = wheels.make_records()[0].replace(devices=4, x64=True).record
-    outer = {"XLA_FLAGS": "--a", "HOME": "h", "AOTBUILD_GUARD": "raise"}
-    variables = Job("x", record).environment(outer)
-    assert variables["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=4"
-    assert (variables["JAX_ENABLE_X64"], variables["JAX_PLATFORMS"]) == ("1", "cpu")
-    assert variables["HOME"] == "h"
-    assert "AOTBUILD_GUARD" not in variables
-
-
-def test_jobs_of_one_child_need_the_same_process() -> None:
-    built = wheels.make_records()[0]
-    kinds = [built, required(built, x64=True), built, required(built, devices=4), built, built]
-    jobs = [Job("x", item.record) for item in kinds]
-    assert batches(jobs, 1) == [[0, 2, 4, 5], [1], [3]]
-    assert batches(jobs, 2) == [[0, 2, 4], [1], [3], [5]]
-    assert batches(jobs * 20, 1)[0][15:] == [23]
-    assert batches([], 2) == []

@@ -13,23 +13,18 @@ import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load
-from support.projects import MANIFEST, build, write_project
+from support.projects import build, run_project, write_project
 
 from aotbuild.build import limits, worker_process
 from aotbuild.build import run_units as running
 from aotbuild.build.pack import Package
-from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import UnitDone
-from aotbuild.build.run_units import BuildOptions, run_units
-from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.golden import sample_indices, seeded
 from aotbuild.format.record import Golden, Record
-from aotbuild.manifest import load_manifest
 from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Store
-from aotbuild.toolchains.toolchain import probe
 
 pytestmark = pytest.mark.process
 
@@ -111,12 +106,7 @@ def tensors(package: Package, blob: Any) -> dict[str, Any]:
 
 def run(root: Path) -> list[UnitDone]:
     """Run every unit, one job at a time: what one of them learns, the next one knows."""
-    manifest = load_manifest(root / MANIFEST)
-    blobs = root / "blobs-here"
-    blobs.mkdir()
-    sources = find_sources(root, manifest.package)
-    plan = make_plan(manifest, probe())
-    return run_units(plan, sources, blobs, lambda _: None, BuildOptions(jobs=1)).results
+    return run_project(root, jobs=1)
 
 
 # --- what is computed, and what is left out -------------------------------------------------------

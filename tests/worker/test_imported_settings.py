@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.projects import MANIFEST, write_project
+from support.projects import results_of, write_project
 
-from aotbuild.build.plan import make_plan
-from aotbuild.build.progress import UnitDone, ignore
-from aotbuild.build.run_units import run_units
-from aotbuild.build.sources import find_sources
-from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.toolchain import probe
+from aotbuild.build.progress import UnitDone
 
 pytestmark = pytest.mark.process
 
@@ -59,12 +54,7 @@ def build(folder: Path, names: tuple[str, ...], config: str = "") -> dict[str, U
         f"version: 1\npackage: proj\ntargets: [cpu]\nfunctions:\n{entries}",
         **MODULES,
     )
-    manifest = load_manifest(root / MANIFEST)
-    blobs = folder / "blobs"
-    blobs.mkdir(parents=True)
-    plan = make_plan(manifest, probe())
-    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore).results
-    return {result.unit.name: result for result in done}
+    return results_of(root)
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=" ".join)

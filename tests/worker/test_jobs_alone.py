@@ -120,25 +120,3 @@ def test_each_function_is_what_it_would_be_alone(
     found = {name: float(getattr(library, name)(x)[0]) for name in RIGHT}
     assert [float(library.static_f(x, train=each)[0]) for each in (True, False)] == [18, 2]
     assert found == pytest.approx(RIGHT, rel=1e-6)
-
-
-def test_printing_does_not_disturb_the_messages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also past Python's streams, as C libraries and other programs print."""
-    code = (
-        "import os, subprocess, sys\n"
-        "def f(x):\n"
-        '    print(\'{"type": "done"}\')\n'
-        '    os.write(1, b\'{"type": "done"}\\n\')\n'
-        "    subprocess.run([sys.executable, '-c', 'print(1)'], check=True, stdout=sys.stdout)\n"
-        "    sys.stdout.buffer.write(b'bytes\\n')\n"
-        "    return x + 1\n"
-    )
-    text = (
-        "version: 1\npackage: proj\ntargets: [cpu]\nfunctions:\n"
-        '  f: {call: "proj.m:f", args: [x: "f32[1]"]}\n'
-    )
-    monkeypatch.chdir(write_project(tmp_path / "here", text, m=code))
-    run("build", "--out", tmp_path / "_aot")
-    assert aotbuild.load(tmp_path / "_aot").f(np.ones(1, np.float32)) == 2

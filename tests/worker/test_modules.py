@@ -56,11 +56,3 @@ def test_what_tracing_imports(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name, digest in found["files"].items():
         assert digest == sha256_hex((root / name).read_bytes())
     assert found == sources(root, monkeypatch, "2")  # with golden outputs from the store
-
-
-def test_a_package_below_src(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (root / "src").mkdir()
-    (root / "proj").rename(root / "src" / "proj")
-    found = sources(root, monkeypatch, "1")
-    assert found["import_root"] == "src"
-    assert "src/proj/one.py" in found["files"]

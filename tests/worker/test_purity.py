@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.projects import MANIFEST, copy_project, write_project
+from support.projects import (
+    MANIFEST,
+    copy_project,
+    place_of_mark,
+    results_of,
+    write_project,
+)
 
-from aotbuild.build.plan import make_plan
-from aotbuild.build.progress import UnitDone, ignore
-from aotbuild.build.run_units import run_units
-from aotbuild.build.sources import find_sources
-from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.toolchain import probe
+from aotbuild.build.progress import UnitDone
 
 pytestmark = pytest.mark.process
 
@@ -73,19 +74,11 @@ _NOTED = "guided cached cached_property averaged library_table"
 PURE = {**dict.fromkeys(_SILENT.split(), False), **dict.fromkeys(_NOTED.split(), True)}
 
 
-def run(root: Path, blobs: Path) -> dict[str, UnitDone]:
-    manifest = load_manifest(root / MANIFEST)
-    blobs.mkdir()
-    plan = make_plan(manifest, probe())
-    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore).results
-    return {result.unit.name: result for result in done}
-
-
 @pytest.fixture(scope="module")
 def impure(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, UnitDone]]:
     folder = tmp_path_factory.mktemp("impure")
     root = copy_project("impure", folder)
-    return root, run(root, folder / "blobs")
+    return root, results_of(root)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -95,7 +88,7 @@ def test_refused(impure: tuple[Path, dict[str, UnitDone]], name: str) -> None:
     assert failure is not None
     assert failure.stage == "trace"
     for part in CASES[name]:
-        assert _place(root, part) in failure.message, failure.message
+        assert place_of_mark(root, part) in failure.message, failure.message
     for hidden in ("site-packages/jax/", "aotbuild/build", "object at 0x"):
         assert hidden not in failure.message, failure.message
     assert max(map(len, failure.message.splitlines())) < 300
@@ -111,7 +104,7 @@ def pure(tmp_path_factory: pytest.TempPathFactory) -> dict[str, UnitDone]:
     root = copy_project("impure", folder)
     shutil.copy(root / "pure.yaml", root / MANIFEST)
     np.save(root / "proj" / "table.npy", np.arange(4, dtype=np.float32))
-    return run(root, folder / "blobs")
+    return results_of(root)
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -131,7 +124,7 @@ def test_a_value_that_another_trace_left(tmp_path: Path) -> None:
         f'  {name}: {{call: "proj.code:{name}", args: [{{x: "f32[2]"}}]}}\n'
         for name in ("keeps", "same", "reads")
     )
-    results = run(write_project(tmp_path / "here", manifest, code=code), tmp_path / "blobs")
+    results = results_of(write_project(tmp_path / "here", manifest, code=code))
     assert [name for name, done in results.items() if done.failure] == ["reads"]
     failure = results["reads"].failure
     assert failure is not None
@@ -154,19 +147,8 @@ def test_what_a_module_draws_while_it_is_imported(tmp_path: Path) -> None:
     manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
         f'  {name}: {{call: "proj.{name}:f", args: [{{x: "f32[3]"}}]}}\n' for name in IMPORTED
     )
-    results = run(write_project(tmp_path / "here", manifest, **code), tmp_path / "blobs")
+    results = results_of(write_project(tmp_path / "here", manifest, **code))
     assert [name for name, done in results.items() if done.failure] == ["draws", "clock"]
     failure = results["draws"].failure
     assert failure is not None
     assert TWO in failure.message
-
-
-def _place(root: Path, part: str) -> str:
-    """Return the `file:line` that `@name` stands for, or the part itself."""
-    if not part.startswith("@"):
-        return part
-    for path in sorted((root / "proj").glob("*.py")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if line.split("  # noqa")[0].endswith(f"# {part}"):
-                return f"{path}:{number}"
-    pytest.fail(f"no line is marked {part}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.projects import MANIFEST, PACKAGES, build, copy_project
+from support.projects import MANIFEST, PACKAGES, build, copy_project, place_of_mark
 
 from aotbuild.errors import BuildError
 
@@ -223,7 +223,7 @@ def error(root: Path) -> BuildError:
 def test_refused(root: Path, error: BuildError, name: str) -> None:
     (message,) = [f.message for f in error.failures if f.unit.startswith(f"{name}(")]
     for part in CASES[name]:
-        assert _place(root, part) in message, message
+        assert place_of_mark(root, part) in message, message
     for hidden in ("site-packages/jax/", "aotbuild/build", "<frozen", "json/decoder.py"):
         assert hidden not in message, message
 
@@ -258,15 +258,4 @@ def test_export_refused(exported: tuple[Path, BuildError], name: str) -> None:
     root, error = exported
     (message,) = [f.message for f in error.failures if f.unit.startswith(f"{name}(")]
     for part in EXPORTED[name]:
-        assert _place(root, part) in message, message
-
-
-def _place(root: Path, part: str) -> str:
-    """Return the `file:line` that `@name` stands for, or the part itself."""
-    if not part.startswith("@"):
-        return part
-    for path in (root / "proj").glob("*.py"):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if line.endswith(f"# {part}"):
-                return f"{path}:{number}"
-    pytest.fail(f"no line is marked {part}")
+        assert place_of_mark(root, part) in message, message

@@ -15,7 +15,7 @@ from support.processes import ROOT
 
 from aotbuild.errors import NoGpu
 from aotbuild.manifest.targets import read_model
-from aotbuild.platforms.cuda.driver import Driver, fpus_per_core
+from aotbuild.platforms.cuda.driver import Driver
 from aotbuild.platforms.cuda.presets import read_preset, shipped_preset
 
 
@@ -100,10 +100,3 @@ def test_tuning_without_the_plugin(libraries: Path, tmp_path: Path) -> None:
 def test_driver_without_gpu() -> None:
     with pytest.raises(NoGpu, match="cuInit of NVIDIA's driver failed: error 100, no CUDA-capable"):
         Driver(FakeLibrary(100))
-
-
-@pytest.mark.parametrize(
-    ("capability", "units"), [((8, 0), 64), ((7, 5), 64), ((8, 6), 128), ((9, 0), 128)]
-)
-def test_fpus(capability: tuple[int, int], units: int) -> None:
-    assert fpus_per_core(*capability) == units

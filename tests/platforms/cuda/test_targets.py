@@ -10,7 +10,7 @@ from support.manifests import manifest
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.errors import PlanError
-from aotbuild.platforms.building import Hardware, description
+from aotbuild.platforms.building import description
 from aotbuild.platforms.cuda.presets import hardware_of, shipped_preset, target_config_text
 from aotbuild.toolchains.toolchain import Environment, probe
 
@@ -65,11 +65,6 @@ class TestHardware:
         ((name, text),) = hardware_of(shipped_preset("h200")).description
         assert name == "target_config"
         assert target_config_text(text, VERSIONS) == H200
-
-    def test_memory_and_json(self) -> None:
-        hardware = hardware_of(shipped_preset("h200"), "version: 3")
-        assert hardware.memory == 150109945856
-        assert Hardware.from_json(hardware.to_json()) == hardware
 
 
 class TestUnits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -143,22 +142,6 @@ class TestMemory:
         gc.collect()
         for result in results:
             np.testing.assert_array_equal(result, x + x)
-
-    def test_threads(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x * 2, {"x": X}))
-        start, wrong = threading.Barrier(8), list[Any]()
-
-        def work(number: int) -> None:
-            start.wait()
-            results = [library.f(X + number) for _ in range(50)]
-            wrong.extend(r for r in results if not np.array_equal(r, 2 * (X + number)))
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert (wrong, library.stats()["loaded"]) == ([], 1)
 
 
 class TestLibrary:
