@@ -15,8 +15,8 @@ import pytest
 from safetensors.numpy import load
 from support.projects import build, run_project, write_project
 
-from aotbuild.build import limits, worker_process
 from aotbuild.build import run_units as running
+from aotbuild.build import time_and_memory_limits, worker_process
 from aotbuild.build.pack import Package
 from aotbuild.build.progress import UnitDone
 from aotbuild.errors import BuildError
@@ -307,7 +307,9 @@ def test_many_signatures_share_the_time_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 40 s go by between any two looks at the clock.
-    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
+    monkeypatch.setattr(
+        time_and_memory_limits, "time", SimpleNamespace(monotonic=count(0, 40).__next__)
+    )
     large = "call: proj.mod:large, args: [x: 'f32[n]'], dims: {n: [2, 3, 4, 5, 6]}"
     records = [r.record for r in run(project(tmp_path, large=large)) if r.record]
     made = [r.golden is not None for r in records if r.function == "large"]
