@@ -12,6 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 from support.cli import invoke
+from support.forks import forked
 from support.installs import build_wheel, install_by_uv, pip
 from support.projects import copy_project
 
@@ -192,6 +193,15 @@ class TestInstalled:
             [installed, "-P", script], capture_output=True, text=True, env=env, cwd=tmp_path
         )
         assert done.returncode == 0, done.stderr
+
+    def test_loads_from_the_wheel_file_itself(self, wheel: Path, tmp_path: Path) -> None:
+        code = (
+            "import aotbuild, numpy as np;"
+            f"lib = aotbuild.load({str(wheel)!r});"
+            f"import sys; sys.path.insert(0, {str(wheel)!r});"
+            "import json; print(json.dumps(sorted(lib.functions)))"
+        )
+        assert "predict_sharded" in forked(code)
 
 
 @pytest.mark.any_jax

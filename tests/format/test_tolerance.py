@@ -23,6 +23,34 @@ def are_near(want: Any, have: Any, tolerance: Tolerance = CPU) -> list[bool]:
     return found
 
 
+def test_a_number_by_its_dtype() -> None:
+    want = np.array([1, -2], np.float32)
+    assert are_near(want, want * np.float32(1 + 1e-5)) == [True, True]
+    assert are_near(want, want * np.float32(1.01)) == [False, False]
+    assert are_near(want, want * np.float32(1.01), Tolerance("cuda")) == [True, True]
+
+
+def test_what_is_nearly_zero_among_large_numbers_does_not_count() -> None:
+    want = np.array([1000, 0], np.float32)
+    assert are_near(want, want + np.float32(0.01)) == [True, True]
+    assert are_near(want, want + np.float32(0.01), Tolerance("cpu", atol=0)) == [True, False]
+
+
+def test_tolerances_that_are_given() -> None:
+    want = np.array([1, 0], np.float64)
+    assert are_near(want, [1.4, 0], Tolerance("cpu", rtol=0.5, atol=0)) == [True, True]
+    assert are_near(want, [1, 0.4], Tolerance("cpu", rtol=0, atol=0.5)) == [True, True]
+    assert are_near(want, [1, 1e-300], Tolerance("cpu", rtol=0, atol=0)) == [True, False]
+
+
+def test_a_result_is_as_coarse_as_the_floats_on_the_way_to_it() -> None:
+    want = np.array([1, 2], np.float32)
+    coarse = Tolerance("cpu", ("bfloat16", "float32"))
+    assert are_near(want, want * np.float32(1.01), coarse) == [True, True]
+    # Not so coarse that zeros pass for numbers.
+    assert are_near(want, want * 0, Tolerance("cpu", ("float8_e8m0fnu",))) == [False, False]
+
+
 @pytest.mark.parametrize("tolerance", [CPU, Tolerance("cpu", rtol=0, atol=0)], ids=["own", "none"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "bfloat16"])
 def test_an_infinity_is_only_itself(dtype: str, tolerance: Tolerance) -> None:
@@ -30,6 +58,10 @@ def test_an_infinity_is_only_itself(dtype: str, tolerance: Tolerance) -> None:
     want = np.array([INF, INF, INF, -INF, 5, 1]).astype(kind)
     have = np.array([INF, -INF, 5, np.nan, INF, 1]).astype(kind)
     assert are_near(want, have, tolerance) == [True, False, False, False, False, True]
+
+
+def test_nan_is_only_itself() -> None:
+    assert are_near([np.nan, np.nan, 1.0], [np.nan, 1.0, np.nan]) == [True, False, False]
 
 
 def test_squares_of_large_numbers_do_not_overflow() -> None:

@@ -31,6 +31,37 @@ def flatten(bound: Bound) -> Call:
     return binding.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats()))
 
 
+def test_canonical_order_and_defaults() -> None:
+    bound = bind(FUNCTION, (1, 2, 3), {"d": 4, "c": 5})
+    assert (bound.args, bound.kwargs) == ((1, 3), {"c": 5, "d": 4})
+    assert bound.statics == (("k", 2), ("mode", "fast"))
+    assert bound.direct
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "direct"),
+    [
+        ((1, 2), {"b": 3, "c": 5, "d": 4}, True),
+        ((), {"a": 1, "k": 2, "b": 3, "c": 5, "d": 4}, True),
+        ((1, 2, 3), {"c": 5, "d": 4, "mode": "slow"}, True),
+        ((1, 2.5, 3), {"c": 5, "d": 4}, True),
+        ((1, 0.0, 3), {"c": 5, "d": 4}, False),
+        ((1, (2,), 3), {"c": 5, "d": 4}, False),
+    ],
+)
+def test_direct_calls(args: Any, kwargs: Any, direct: bool) -> None:
+    bound = bind(FUNCTION, args, kwargs)
+    assert (bound.args, bound.kwargs) == ((1, 3), {"c": 5, "d": 4})
+    assert bound.direct == direct
+
+
+def test_another_order_of_leaves_is_not_direct() -> None:
+    function = Function("f", "m:f", ("z", "a"), ("z", "a"), (), ())
+    assert not bind(function, (), {"z": 1, "a": 2}).direct
+    assert bind(function, (), {"z": 1, "a": 2}).args == (1, 2)
+    assert bind(function, (1,), {"a": 2}).direct
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
