@@ -30,7 +30,7 @@ from aotbuild.manifest.specs import ArgSpec
 from aotbuild.platforms.options import Model, Size, listed, refuse
 
 T = TypeVar("T")
-FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
+FORM = "x-aotbuild-form"  # replaced by a $ref in model.py
 
 # The sizes of all dims, for one signature.
 Row: TypeAlias = tuple[tuple[str, int], ...]

@@ -30,7 +30,7 @@ from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Store
 from aotbuild.store.keys import padding_key
 from aotbuild.worker.imports import unchanged_config
-from aotbuild.worker.leaves import result_tree, to_aval
+from aotbuild.worker.leaves import is_key_dtype, result_tree, to_aval
 from aotbuild.worker.padding_axes import granularity, smaller_size
 from aotbuild.worker.reference import Reference, as_argument, float_dtypes, given_leaves, lower_job
 from aotbuild.worker.trace import Traced
@@ -261,6 +261,8 @@ def _as_seeded(array: Any, _: float) -> Any:
 
 def _nudged(array: Any) -> Any:
     """Return an array of wide floats with other last bits; masks and lengths, as 1.0, stay."""
+    if is_key_dtype(array.dtype):
+        return array
     array = np.asarray(array)
     if str(array.dtype) not in {"float32", "float64"}:
         return array
