@@ -95,9 +95,6 @@ class ToolchainItem(Model):
     python: Annotated[str, AfterValidator(names.python_version)] | None = Field(
         default=None, description="Python that runs it, quoted, such as '3.11'"
     )
-    packages: Many[Annotated[str, AfterValidator(names.requirement)]] = Field(
-        default=(), description="What it needs besides, such as nvidia-cudnn-cu13, as requirements"
-    )
 
 
 def _not_empty(value: tuple[Request, ...]) -> tuple[Request, ...]:

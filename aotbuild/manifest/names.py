@@ -10,7 +10,6 @@ import math
 import re
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.format.padding import one_nan
@@ -109,19 +108,6 @@ def python_version(text: str) -> str:
     """Check a Python version of two numbers."""
     if not _PYTHON.match(text):
         refuse(f"expected a version such as '3.11', found {quote(text)}")
-    return text
-
-
-def requirement(text: str) -> str:
-    """Check one requirement (PEP 508)."""
-    _check_length(text, _MOST_OF_REFERENCE)
-    # First: some versions of packaging refuse such lines without a word of why.
-    if problem := line_problem(text):
-        refuse(f"{quote(text)} {problem}")
-    try:
-        Requirement(text)
-    except InvalidRequirement:
-        refuse(f"expected a requirement such as 'numpy>=2', found {quote(text)}")
     return text
 
 

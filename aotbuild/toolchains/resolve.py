@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 # As uv 0.9 to 0.13 says that it would have to build a package.
 _SOURCE = re.compile(r"(?is)building (from source|source distributions)\b.{0,300} disabled")
 _HINT = (
-    "Change jax:, python: or packages: of the toolchain, or the project's dependencies. uv needs "
+    "Change jax: or python: of the toolchain, or the project's dependencies. uv needs "
     "the package index, and reads its own settings of one (UV_DEFAULT_INDEX, uv.toml), not pip's; "
     "a lock of aotbuild lock spares builds that."
 )

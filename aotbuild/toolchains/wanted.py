@@ -25,7 +25,7 @@ class Wanted:
     """One toolchain as the manifest asks for it.
 
     `python` is like `3.11`, None for the running one. `special` are the requirements of its targets
-    beside jax, and those the manifest adds; `common` are those of the project and of a worker.
+    beside jax, `common` are those of the project and of a worker.
     `title` names it in messages, `lock_name` is the file of its lock.
     """
 
@@ -71,7 +71,7 @@ def wanted_toolchains(
             title=f"{manifest.file}: toolchains.{number} (jax {request.jax})",
             jax=request.jax,
             python=request.python,
-            special=(*_for_targets(manifest, request.jax), *request.packages),
+            special=_for_targets(manifest, request.jax),
             common=common,
             lock_name=lock_name(Path(manifest.file), request.jax, request.python),
         )

@@ -51,13 +51,12 @@ def write_source(folder: Path, ran: Path) -> str:
     return f"own @ file://{folder}"
 
 
-def project(folder: Path, packages: str = "", pyproject: str = "") -> Path:
+def project(folder: Path, pyproject: str = "") -> Path:
     """Write a project whose one toolchain uv makes; return its manifest."""
     (folder / "p").mkdir()
     (folder / "p" / "__init__.py").write_text("def f(x):\n    return x\n")
-    toolchain = f"{{jax: {OTHER}, packages: ['{packages}']}}" if packages else f"{{jax: {OTHER}}}"
     (folder / "aot.yaml").write_text(
-        f"version: 1\npackage: p\ntoolchains: [{toolchain}]\n"
+        f"version: 1\npackage: p\ntoolchains: [{{jax: {OTHER}}}]\n"
         "functions: {f: {call: 'p:f', args: [x: 'f32[4]']}}\n"
     )
     if pyproject:
@@ -67,7 +66,9 @@ def project(folder: Path, packages: str = "", pyproject: str = "") -> Path:
 
 @pytest.mark.parametrize("command", ["plan", "lock"])
 def test_a_package_that_would_have_to_be_built(tmp_path: Path, ran: Path, command: str) -> None:
-    manifest = project(tmp_path, packages=write_source(tmp_path / "own", ran))
+    own = write_source(tmp_path / "own", ran)
+    allowed = "[tool.hatch.metadata]\nallow-direct-references = true\n"
+    manifest = project(tmp_path, f"version = '1'\ndependencies = ['{own}']\n{allowed}")
     assert_refused(invoke(command, manifest), *PLAN_REFUSAL, codes=[3])
     assert not ran.exists()
     assert not (tmp_path / LOCK).exists()

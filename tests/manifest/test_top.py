@@ -181,14 +181,6 @@ class TestToolchains:
             "toolchains.0.python: expected a version such as '3.11', found '3.11.1'"
         ]
 
-    def test_packages(self) -> None:
-        text = "toolchains: [{jax: 0.10.2, packages: [numpy>=2, 'numpy=>2']}]\n"
-        assert refused(whole(text)) == [
-            "toolchains.0.packages.1: expected a requirement such as 'numpy>=2', found 'numpy=>2'"
-        ]
-        (found,) = manifest(text.replace(", 'numpy=>2'", "")).toolchains
-        assert found == ToolchainItem(jax="0.10.2", packages=("numpy>=2",))
-
     def test_duplicate(self) -> None:
         found = refused(whole("toolchains: [jax: 0.10.2, jax: 0.10.2]\n"))
         assert found == ["toolchains.1: duplicate toolchain: jax 0.10.2 is already in toolchains.0"]

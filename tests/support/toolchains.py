@@ -32,16 +32,13 @@ _TARGETS = {"cuda": "cuda: {gpu: h100-sxm}", "tpu": 'tpu: {topology: "v5e:2x2"}'
 
 
 @cache
-def cross_environment(*platforms: str, packages: tuple[str, ...] = ()) -> Environment:
-    """Return an environment whose one toolchain compiles for these platforms, ready to be used.
-
-    `packages` are requirements of distributions that it has besides, such as `nvidia-cudnn-cu13`.
-    """
+def cross_environment(*platforms: str) -> Environment:
+    """Return an environment whose one toolchain compiles for these platforms, ready to be used."""
     targets = ", ".join(_TARGETS[platform] for platform in platforms)
     text = (
         "version: 1\npackage: p\nfunctions: {f: {call: 'm:f'}}\n"
         f"targets: [{targets}]\n"
-        f"toolchains: [{{jax: '{metadata.version('jax')}', packages: {list(packages)}}}]\n"
+        f"toolchains: [{{jax: '{metadata.version('jax')}'}}]\n"
     )
     environment = find_environment(parse_manifest(text))
     make_environments(environment.toolchains)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.fake_index import NEW, OLD
 from support.fake_index import index as index  # a fixture
-from support.manifests import refused, whole
+from support.manifests import whole
 from support.projects import write_project
 
 from aotbuild.errors import PlanError
@@ -17,14 +17,7 @@ from aotbuild.toolchains.environments import find_environment
 from aotbuild.toolchains.project import project_requirements
 
 BREAKS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\x00", "\x7f", "\u00a0"]
-SPACE = "has a line break, a control character or an odd space"
-VARIABLE = "has a '$', which would name an environment variable; write %24 in a URL"
 SECRET = "s3cr3t-token"
-
-
-def packages(*texts: str) -> str:
-    listed = ", ".join('"' + "".join(f"\\U{ord(c):08x}" for c in text) + '"' for text in texts)
-    return f"toolchains: [{{jax: {OLD}, packages: [{listed}]}}]\n"
 
 
 def project(root: Path, text: str, extra: str = f"toolchains: [{{jax: {OLD}}}]\n") -> Path:
@@ -32,24 +25,6 @@ def project(root: Path, text: str, extra: str = f"toolchains: [{{jax: {OLD}}}]\n
     write_project(root, whole(extra).replace("package: p", "package: proj"), code="")
     (root / "pyproject.toml").write_text(text)
     return root / "aot.yaml"
-
-
-class TestInTheManifest:
-    @pytest.mark.parametrize("character", BREAKS, ids=ascii)
-    def test_other_lines(self, character: str) -> None:
-        text = f"foo @ https://x.org/f.whl{character}-r=/etc/passwd"
-        (found,) = refused(whole(packages(text)))
-        assert found.startswith("toolchains.0.packages.0: ")
-        assert SPACE in found or "expected a requirement such as" in found
-
-    @pytest.mark.parametrize("text", ["${TOKEN}", "$TOKEN", "a$b", "x${TOKEN}y"])
-    def test_variables(self, text: str) -> None:
-        (found,) = refused(whole(packages(f"f @ https://x.org/{text}")))
-        assert found == f"toolchains.0.packages.0: 'f @ https://x.org/{text}' {VARIABLE}"
-
-    def test_a_line_that_goes_on(self) -> None:
-        (found,) = refused(whole(packages("f @ https://x.org/\\")))
-        assert found.endswith("has a backslash")
 
 
 def resolve(manifest: Path, *dependencies: str) -> str:

@@ -78,7 +78,7 @@ class TestTheRunningEnvironment:
         [
             "",
             f"toolchains: [{{jax: {JAX}}}]\n",
-            f'toolchains: [{{jax: {JAX}, python: "{HERE}", packages: [numpy>=1]}}]\n',
+            f'toolchains: [{{jax: {JAX}, python: "{HERE}"}}]\n',
             f"toolchains: [{{jax: {JAX}.0}}]\n",
         ],
     )
@@ -91,7 +91,6 @@ class TestTheRunningEnvironment:
         "extra",
         [
             f"toolchains: [{{jax: {OTHER}}}]\n",
-            f"toolchains: [{{jax: {JAX}, packages: [einops]}}]\n",
             'targets: [{tpu: {topology: "v5e:2x2"}}]\n',
         ],
     )
@@ -120,11 +119,13 @@ class TestTheRunningEnvironment:
 class TestMadeByUv:
     @pytest.mark.process
     def test_has_exactly_what_it_needs(self, index: Path, folder: Path) -> None:
-        extra = (
-            f"toolchains: [{{jax: {OTHER}, packages: [einops>=1]}}]\n"
-            'targets: [{tpu: {topology: "v5e:2x2"}}]\n'
+        extra = f'toolchains: [{{jax: {OTHER}}}]\ntargets: [{{tpu: {{topology: "v5e:2x2"}}}}]\n'
+        project = (
+            "aotbuild>=5",
+            "einops>=1",
+            "numpy; python_version > '3'",
+            "other; python_version < '3'",
         )
-        project = ("aotbuild>=5", "numpy; python_version > '3'", "other; python_version < '3'")
         found = made(folder, extra, project)
         assert (found.jax, found.jaxlib, found.plugins) == (
             OTHER,
@@ -191,7 +192,7 @@ class TestRefused:
             f"{place}: toolchains.0 (jax 0.11.5): uv cannot resolve it for Python {HERE}"
         )
         assert "there is no version of jax==0.11.5" in " ".join(" ".join(middle).split())
-        assert remedy.startswith("Change jax:, python: or packages: of the toolchain")
+        assert remedy.startswith("Change jax: or python: of the toolchain")
 
     @pytest.mark.process
     def test_a_python_that_is_not_here(self, index: Path, folder: Path) -> None:

@@ -92,9 +92,9 @@ class CudaOptions(Model):
 # Texts in the compiler's errors, and their remedies.
 _HINTS = {
     "cuDNN not found": (
-        "This needs cuDNN also where it is compiled: add it to the toolchain, as in toolchains: "
-        "[{jax: 0.10.2, packages: [nvidia-cudnn-cu13]}], or install it beside jax; or choose an "
-        "implementation that XLA compiles itself."
+        "This needs cuDNN also where it is compiled: add nvidia-cudnn-cu13 to the project's "
+        "dependencies, or install it beside jax; or choose an implementation that XLA compiles "
+        "itself."
     ),
     "Cannot lower pallas_call": (
         "jax's own rules for GPUs could not be imported: install absl-py into the build "

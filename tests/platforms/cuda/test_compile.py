@@ -155,7 +155,7 @@ class TestRefused:
             build(tmp_path, environment, "[cuda: {gpu: h200}]", entry)
         (failure,) = caught.value.failures
         assert "cuDNN not found" in failure.message
-        assert "packages: [nvidia-cudnn-cu13]" in failure.message
+        assert "add nvidia-cudnn-cu13 to the project" in failure.message
 
     def test_unknown_capability(self, tmp_path: Path, environment: Environment) -> None:
         text = preset_files()["b200"].read_text(encoding="utf-8").replace("10.0a", "99.0a")
