@@ -79,9 +79,6 @@ class Export(Model):
     constraints: Many[str] = Field(
         default=(), description="Constraints on the symbolic dims, such as 'b <= 64'"
     )
-    vjp_order: Annotated[int, Field(ge=0, le=2)] = Field(
-        default=0, description="How many times the artifact can be differentiated"
-    )
     disabled_checks: Many[Annotated[str, AfterValidator(names.disabled_check)]] = Field(
         default=(), description="Safety checks left out: platform, or custom_call:NAME"
     )

@@ -180,7 +180,7 @@ def export_portable(traced: Traced, target: Target, blobs: BlobFolder, provenanc
     Avals with symbolic dims are kept as `provenance["symbolic_leaves"]`.
     """
     found = exported(traced, target)
-    data = _serialize(traced, found)
+    data = bytes(found.serialize())  # no derivatives: those come from the source
     return Record(
         function=traced.job.name,
         signature=traced.signature,
@@ -228,19 +228,6 @@ def exported(traced: Traced, target: Target) -> export.Exported:
         raise TraceRefused(msg) from err
 
 
-def _serialize(traced: Traced, exported: export.Exported) -> bytes:
-    """Return the artifact; derivatives up to `vjp_order` are traced here."""
-    order = traced.job.function.export.vjp_order
-    try:
-        return bytes(exported.serialize(vjp_order=order))
-    except Exception as err:  # differentiating raises many types
-        msg = (
-            f"{traced.job.call} was exported, but not its derivatives of order {order}\n"
-            f"{user_traceback(err)}\nSet export: {{vjp_order: 0}} if nobody differentiates it."
-        )
-        raise TraceRefused(msg) from err
-
-
 def _requirements(target: Target) -> Requirements:
     x64 = bool(jax.config.jax_enable_x64)
     return Requirements(platforms=target.platforms, devices=target.devices, x64=x64)
@@ -274,7 +261,6 @@ def _export_facts(exported: Any, traced: Traced) -> dict[str, Any]:
     facts = {
         "stablehlo": sha256_hex(exported.mlir_module_serialized),
         "calling_convention_version": exported.calling_convention_version,
-        "vjp_order": traced.job.function.export.vjp_order,
     }
     if traced.job.symbolic:
         facts["symbolic_leaves"] = [str(aval) for aval in exported.in_avals]

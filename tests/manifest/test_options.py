@@ -168,19 +168,18 @@ class TestExport:
     def test_values(self) -> None:
         export = (
             "export: {dims: {a: n, b: 2*floordiv(n, 2) + 1}, constraints: [n <= 64, 'n >= 2'], "
-            "vjp_order: 2, disabled_checks: [platform, 'custom_call:foo']}"
+            "disabled_checks: [platform, 'custom_call:foo']}"
         ).replace("2*floordiv(n, 2) + 1", "'2*floordiv(n, 2) + 1'")
         found = manifest(self.PORTABLE, f"{self.ARGS}, {export}").functions["f"].export
         assert found == Export(
             dims={"a": "n", "b": "2*floordiv(n, 2) + 1"},
             constraints=("n <= 64", "n >= 2"),
-            vjp_order=2,
             disabled_checks=("platform", "custom_call:foo"),
         )
 
     def test_without_portable(self) -> None:
         message = "only the portable artifact uses this; add the target portable, or remove it"
-        assert refused_option("export: {vjp_order: 1}") == [f"export: {message}"]
+        assert refused_option("export: {dims: {}}") == [f"export: {message}"]
 
     @pytest.mark.parametrize(
         ("export", "message"),
@@ -188,10 +187,9 @@ class TestExport:
             ("dims: {c: n}", "dims: unknown dim 'c'; known: a, b"),
             ("dims: {a: null}", "dims.a: expected text, found nothing (null)"),
             ("dims: {a: 3}", "dims.a: expected text, found the number 3; quote it: \"3\""),
-            ("vjp_order: 3", "vjp_order: expected at most 2, found the number 3"),
             ("disabled_checks: [platfrom]", ("disabled_checks.0: expected platform or "
              "custom_call:NAME, found 'platfrom' (did you mean 'platform'?)")),
-            ("symbolic: {}", (" unknown key 'symbolic'; known: dims, constraints, vjp_order, "
+            ("symbolic: {}", (" unknown key 'symbolic'; known: dims, constraints, "
              "disabled_checks")),
         ],
     )  # fmt: skip

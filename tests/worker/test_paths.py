@@ -52,7 +52,6 @@ functions:
   everything:
     call: proj.named:everything
     args: [x: "f32[3,3]"]
-    export: {vjp_order: 1}
   hoisted: {call: "proj.named:modules", args: [x: "f32[3,3]"], constants: hoist}
   embedded: {call: "proj.named:modules", args: [x: "f32[3,3]"]}
   precise:

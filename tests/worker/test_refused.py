@@ -180,11 +180,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "compiler_option": ("xla_no_such_option", "compiler_options {xla_no_such_option: True}"),
 }
 EXPORTED: dict[str, tuple[str, ...]] = {
-    "derivative": (
-        "was exported, but not its derivatives of order 1",
-        "lax.while_loop",
-        "vjp_order: 0",
-    ),
     "inconclusive": ("raised while it was traced", "@compare", "under export: constraints"),
     "number": (
         "cannot be interpreted as an integer",

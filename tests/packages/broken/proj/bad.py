@@ -249,10 +249,6 @@ def out_tree(x):
     return {"y": x, "n": x.sum()}
 
 
-def loop(x):
-    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: c + 1, x)
-
-
 def compare(x):
     return x[: 3 if x.shape[0] > 3 else 1]  # @compare
 
