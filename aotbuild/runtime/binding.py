@@ -240,14 +240,9 @@ def flatten(bound: Bound, backend: Leaves) -> Call:
 
 def leaf_paths(bound: Bound, trees: Trees) -> list[str]:
     """Return the path of each leaf of a bound call, as `params['w'][0]`."""
-    return ["".join(steps) for steps in leaf_steps(bound, trees)]
-
-
-def leaf_steps(bound: Bound, trees: Trees) -> list[tuple[str, ...]]:
-    """Return the path of each leaf of a bound call in steps, as `("params", "['w']", "[0]")`."""
     paths, dynamic = trees.paths((bound.args, bound.kwargs)), bound.function.dynamic
     return [
-        (str(dynamic[entry.idx] if group.idx == 0 else entry.key), *map(str, rest))
+        "".join([str(dynamic[entry.idx] if group.idx == 0 else entry.key), *map(str, rest)])
         for group, entry, *rest in paths
     ]
 

@@ -18,7 +18,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.signature import Function, Signature
 from aotbuild.format.values import cut, shown
 from aotbuild.format.words import one_of
-from aotbuild.runtime.binding import Call, leaf_paths, leaf_steps
+from aotbuild.runtime.binding import Call, leaf_paths
 from aotbuild.runtime.compatibility import (
     CHANGE_CALL,
     Verdict,
@@ -32,6 +32,7 @@ from aotbuild.runtime.tree_differences import TreeDifferences
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
+    from aotbuild.runtime.backend import Backend
 
 _MOST_MISMATCHES = 1024
 # Characters of one that is kept: a static value may be long.
@@ -97,9 +98,7 @@ class Refusals:
             if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
             backend = self._package.backend
-            steps = leaf_steps(call.bound, backend.trees)
-            index = self._package.index
-            known = signature_mismatch(call, steps, index, host, backend.arrays)
+            known = signature_mismatch(call, backend, self._package.index, host)
             if len(str(known)) <= _LONGEST_KEPT:
                 self._mismatches[key] = known
         return known
@@ -133,21 +132,17 @@ class _Compared:
         return self.record.signature.leaves
 
 
-def signature_mismatch(
-    call: Call, steps: Sequence[tuple[str, ...]], index: Index, host: Host, arrays: str
-) -> SignatureMismatch:
-    """Return the error for a call that fits no signature of its function.
-
-    `steps` are the paths of the call's leaves, in steps. `arrays` is the kind of the backend.
-    """
-    function = call.bound.function
-    compared = _compare_all(call, steps, index.first_records(function.name))
+def signature_mismatch(call: Call, backend: Backend, index: Index, host: Host) -> SignatureMismatch:
+    """Return the error for a call that fits no signature of its function."""
+    function, arrays = call.bound.function, backend.arrays
+    trees = TreeDifferences(call, backend.trees)
+    compared = _compare_all(call, trees, index.first_records(function.name))
     if not compared:
         summary, advice = "no signature was compiled", remedy(arrays, CHANGE_CALL)
         return SignatureMismatch(function.name, summary, [], advice)
     compared.sort(key=lambda each: _distance(call, each))
     nearest = compared[0]
-    paths = ["".join(step) for step in steps]
+    paths = leaf_paths(call.bound, backend.trees)
     leaves = list(_leaf_lines(call, paths, compared)) if nearest.same_trees else []
     lines = [*nearest.lines, *leaves]
     if not lines:  # each leaf fits some signature, but no signature fits all of them
@@ -160,11 +155,9 @@ def signature_mismatch(
     return SignatureMismatch(function.name, summary, lines, remedy(arrays, CHANGE_CALL))
 
 
-def _compare_all(
-    call: Call, steps: Sequence[tuple[str, ...]], records: Iterable[Record]
-) -> list[_Compared]:
+def _compare_all(call: Call, trees: TreeDifferences, records: Iterable[Record]) -> list[_Compared]:
     """Compare a call with each signature; static values and trees that are shared, once."""
-    trees, known = TreeDifferences(call, steps), dict[bytes, tuple[tuple[str, ...], bool]]()
+    known: dict[bytes, tuple[tuple[str, ...], bool]] = {}
     found = []
     for record in records:
         rest = canonical_json([record.signature.tree, [*map(list, record.signature.statics)]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aotbuild.format.canonical import canonical_digest
@@ -15,50 +15,53 @@ from aotbuild.format.tree import (
     type_words,
 )
 from aotbuild.format.values import cut, shown
+from aotbuild.format.words import did_you_mean
 from aotbuild.runtime.binding import Call
+from aotbuild.runtime.trees import Trees
 
 _LONGEST = 60
+_MOST_KEYS = 10
 
 
 class TreeDifferences:
-    """Compares the trees of one call with several that were compiled.
+    """Compares the trees of one call with several that were compiled."""
 
-    `steps` are the paths of the call's leaves, in steps.
-    """
-
-    def __init__(self, call: Call, steps: Sequence[tuple[str, ...]]) -> None:
+    def __init__(self, call: Call, trees: Trees) -> None:
         self._call = call
-        self._steps = steps
+        self._trees = trees
 
     def lines(self, expected: Tree) -> list[str]:
         """Return a line for each difference from a tree `(args, kwargs)`; none if it is equal."""
-        function, found = self._call.bound.function, self._call.signature.tree
+        bound, found = self._call.bound, self._call.signature.tree
         if _is_same(found, expected):
             return []
         lines: list[str] = []
-        leaf = 0
-        for group, treedef in zip((1, 2), self._call.treedef.children(), strict=True):
+        dynamic = bound.function.dynamic
+        for group in (1, 2):
             have, want = children_of(found[group]), children_of(expected[group])
-            names = list(function.dynamic) if group == 1 else found[group][1]
-            wanted = list(function.dynamic) if group == 1 else expected[group][1]
-            if names[: len(have)] != wanted[: len(want)]:
-                here, there = {*names[: len(have)]}, {*wanted[: len(want)]}
+            names = list(dynamic[: len(have)]) if group == 1 else found[group][1]
+            wanted = list(dynamic[: len(want)]) if group == 1 else expected[group][1]
+            if names != wanted:
+                here, there = {*names}, {*wanted}
                 lines += [f"{name}: compiled with it" for name in sorted(there - here)]
                 lines += [f"{name}: called with it" for name in sorted(here - there)]
-                leaf += treedef.num_leaves
                 continue
-            for name, child, *pair in zip(names, treedef.children(), have, want, strict=False):
-                lines += self._walk(name, 1, leaf, child, *pair)
-                leaf += child.num_leaves
+            values = bound.args if group == 1 else [bound.kwargs[name] for name in names]
+            for row in zip(names, values, have, want, strict=True):
+                lines += self._walk(*row)
         return lines or ["the trees of the arguments differ"]
 
-    def _walk(
-        self, path: str, depth: int, leaf: int, treedef: Any, found: Tree, expected: Tree
-    ) -> Iterator[str]:
-        """Yield the differences of a subtree, whose first leaf has this number."""
+    def _walk(self, path: str, value: Any, found: Tree, expected: Tree) -> Iterator[str]:
+        """Yield the differences of a subtree; `value` is what the call has there."""
         if _is_same(found, expected):
             return
         have, want = children_of(found), children_of(expected)
+        steps = self._trees.children(value) if have else []
+        if _kind(found) == _kind(expected):
+            keys = _keys(found, expected, [step for step, _ in steps])
+            if keys and (lines := [*_other_keys(path, *keys)]):
+                yield from lines
+                return
         if _kind(found) != _kind(expected) or len(have) != len(want):
             yield f"{path}: expected {_node(expected)}, found {_node(found)}"
             return
@@ -67,16 +70,9 @@ class TreeDifferences:
         if found[0] in ("namedtuple", "node"):
             yield from self._data(f"{path}(type)", found[1], expected[1])
         if found[0] == "node":
-            kind, _ = treedef.node_data()
-            yield from self._static(path, kind, found[2], expected[2])
-        for index, child in enumerate(treedef.children()):
-            step = f"[{index}]"
-            if found[0] == "dict":
-                step = f"[{shown(found[1][index])}]"
-            elif child.num_leaves:
-                step = self._steps[leaf][depth]
-            yield from self._walk(path + step, depth + 1, leaf, child, have[index], want[index])
-            leaf += child.num_leaves
+            yield from self._static(path, type(value), found[2], expected[2])
+        for (step, child), *pair in zip(steps, have, want, strict=True):
+            yield from self._walk(path + step, child, *pair)
 
     # --- static data ----------------------------------------------------------------------------
 
@@ -140,7 +136,44 @@ def _kind(tree: Tree) -> Any:
     """Return what must be equal before children and static data are compared."""
     if tree[0] in ("namedtuple", "node"):
         return tree[0], type_words(tree[1])
-    return tree[:2] if tree[0] == "dict" else tree[0]
+    return tree[0]
+
+
+def _keys(found: Tree, expected: Tree, steps: list[str]) -> tuple[list[Any], list[Any]] | None:
+    """Return the keys of two dicts, or of two nodes whose static data names their children.
+
+    These are such as OrderedDict, flax's FrozenDict and State, and nnx modules.
+    """
+    if found[0] == "dict":
+        return found[1], expected[1]
+    if found[0] != "node":
+        return None
+    have, want = _items(found[2]) or [], _items(expected[2]) or []
+    for names, wanted in ((have, want), *zip(map(_items, have), map(_items, want), strict=False)):
+        if names and wanted and steps in ([f"[{n!r}]" for n in names], [f".{n}" for n in names]):
+            return names, wanted
+    return None
+
+
+def _other_keys(path: str, found: list[Any], expected: list[Any]) -> Iterator[str]:
+    """Yield a line for the keys that are missing, and one for those that are not expected."""
+    here, there = {shown(key): key for key in found}, {shown(key): key for key in expected}
+    missing = [key for key in there if key not in here]
+    unexpected = [key for key in here if key not in there]
+    near = [there[key] for key in missing]
+    for index, key in enumerate(unexpected[:_MOST_KEYS]):
+        unexpected[index] = key + did_you_mean(here[key], near)
+    if missing:
+        yield f"{path}: missing {_some(missing)}"
+    if unexpected:
+        yield f"{path}: unexpected {_some(unexpected)}"
+
+
+def _some(words: Iterable[str]) -> str:
+    """Return words joined, the first ten of many."""
+    known = list(words)
+    more = [f"and {len(known) - _MOST_KEYS} more"] if len(known) > _MOST_KEYS else []
+    return ", ".join([*known[:_MOST_KEYS], *more])
 
 
 def _node(tree: Tree) -> str:
@@ -152,7 +185,7 @@ def _node(tree: Tree) -> str:
     if kind in MARKERS:
         return f"static {_shown(tree[1])}" if kind == "static" else "a Variable once more"
     if kind == "dict":
-        return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
+        return f"a dict with keys {_some(map(shown, tree[1])) or '(none)'}"
     if kind in ("tuple", "list"):
         return f"a {kind} of {count}"
     return f"a {type_words(tree[1])} with {count} children"

@@ -26,6 +26,10 @@ class Trees(Protocol):
         """Return the key path of each leaf; `str(key)` is how a key is written."""
         ...
 
+    def children(self, node: Any) -> list[tuple[str, Any]]:
+        """Return the children of a node, as None too, and how the step to each is written."""
+        ...
+
     def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
         """Return the treedef of a node, or of a leaf; ValueError if its type is not a node."""
         ...

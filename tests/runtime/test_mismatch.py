@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.core import FrozenDict
 from support.packages import Built, build, write
 
 import aotbuild
@@ -17,9 +20,6 @@ from aotbuild.errors import InvalidArgument, SignatureMismatch
 
 FALLBACK = "AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
 PARAMS = {"w": np.ones((8, 4), "float32"), "b": [np.ones(4, "float32"), None]}
-
-
-OTHER_KEYS = "params: expected a dict with keys 'b', 'w', found a dict with keys"
 
 
 def apply(params: Any, x: Any, scale: Any) -> Any:
@@ -68,21 +68,69 @@ def test_paths_into_trees(library: Any) -> None:
 @pytest.mark.parametrize(
     ("params", "line"),
     [
-        ({"w": 1}, "params: expected a dict with keys 'b', 'w', found a dict with keys 'w'"),
+        ({"w": 1}, "params: missing 'b'"),
         ({**PARAMS, "b": [1.0]}, "params['b']: expected a list of 2, found a list of 1"),
         ({**PARAMS, "b": (1.0, None)}, "params['b']: expected a list of 2, found a tuple of 2"),
         ({**PARAMS, "b": [1.0, 2.0]}, "params['b'][1]: expected None, found an array"),
         # As `os.listdir` gives it for bytes that are no UTF-8.
-        (
-            {**PARAMS, "\udcff": 1},
-            f"{OTHER_KEYS} 'b', 'w', '\\udcff'",
-        ),
+        ({**PARAMS, "\udcff": 1}, "params: unexpected '\\udcff'"),
         ({**PARAMS, "w": None}, "params['w']: expected an array, found None"),
         (1.0, "params: expected a dict with keys 'b', 'w', found an array"),
     ],
 )
 def test_other_trees(library: Any, params: Any, line: str) -> None:
     assert complaint(library, params, np.ones((8, 8), "float32"), 1.0) == [line]
+
+
+@dataclass
+class Net:
+    weights: Any
+    scale: Any
+
+
+jax.tree_util.register_dataclass(Net)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "kind"),
+    [("jax", FrozenDict), *product(["jax", "numpy"], [dict, OrderedDict])],
+)
+def test_few_other_names_of_many(tmp_path: Path, arrays: Any, kind: Any) -> None:
+    """A message names at most ten that are missing, and ten that are not expected."""
+    x = np.ones(2, "float32")
+    names = [f"layer{number:03d}" for number in range(192)]
+    tree = kind(dict.fromkeys(names, x))
+    built = build("f", lambda p: p[0]["layer000"] + p[0]["layer191"], {"p": [tree]})
+    f = aotbuild.load(write(tmp_path, [built]), arrays=arrays).f
+
+    def lines(*names: str) -> list[str]:
+        with pytest.raises(SignatureMismatch) as caught:
+            f([kind(dict.fromkeys(names, x))])
+        return list(caught.value.trace)
+
+    assert lines(*names[:-1], "layers191") == [
+        "p[0]: missing 'layer191'",
+        "p[0]: unexpected 'layers191' (did you mean 'layer191'?)",
+    ]
+    assert lines(*names, "zzz") == ["p[0]: unexpected 'zzz'"]
+    missing, unexpected = lines(*(name.replace("r", "-") for name in names))
+    assert missing.endswith("'layer008', 'layer009', and 182 more")
+    assert unexpected.endswith("'laye-009' (did you mean 'layer009'?), and 182 more")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"scale": None}, "net.scale: expected an array, found None"),
+        ({"weights": [None, [1.0]]}, "net.weights[0]: expected an array, found None"),
+    ],
+)
+def test_names_of_fields(tmp_path: Path, changes: Any, line: str) -> None:
+    net = Net([np.ones(2, "float32"), [1.0]], np.ones(2, "float32"))
+    built = build("f", lambda net: net.scale * net.weights[0], {"net": net})
+    with pytest.raises(SignatureMismatch) as caught:
+        aotbuild.load(write(tmp_path, [built])).f(replace(net, **changes))
+    assert caught.value.trace == (line,)
 
 
 def test_keywords_after_other_positional_arguments(tmp_path: Path) -> None:

@@ -126,6 +126,12 @@ class JaxTrees:
         pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
         return [path for path, _ in pairs]
 
+    def children(self, node: Any) -> list[tuple[str, Any]]:
+        """Return the children of a node, and how the step to each is written."""
+        inside: Callable[[Any], bool] = lambda child: child is not node  # noqa: E731
+        pairs, _ = jax.tree_util.tree_flatten_with_path(node, inside)
+        return [(str(step), child) for (step,), child in pairs]
+
     def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
         """Return the treedef of a node, or of a leaf."""
         return private.make_treedef(node_data, children)

@@ -69,6 +69,11 @@ class NumpyTrees:
         pairs, _ = self.registry.flatten_with_path(tree)
         return [path for path, _ in pairs]
 
+    def children(self, node: Any) -> list[tuple[str, Any]]:
+        """Return the children of a node, and how the step to each is written."""
+        pairs, _ = self.registry.flatten_with_path(node, lambda _, child: child is not node)
+        return [(str(step), child) for (step,), child in pairs]
+
     def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
         """Return the treedef of a node, or of a leaf."""
         return private.make_treedef(self.registry, node_data, children)
