@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
+from itertools import chain
 from typing import Any
 
 from aotbuild.cli.build import build
@@ -31,14 +32,25 @@ from aotbuild.cli.verify import verify
 from aotbuild.format.variables import OF_BUILDS, OF_CALLS
 from aotbuild.format.words import os_error_text
 
-COMMANDS: tuple[Command | Group, ...] = (
-    *(init, record, plan, build, lock, tune),
-    *(inspect, doctor, verify, diff, split, merge),
-    *(STORE, schema),
-)
+COMMANDS: dict[str, tuple[Command | Group, ...]] = {
+    "start": (init, record, plan, build),
+    "look": (inspect, doctor, verify, diff),
+    "release": (lock, split, merge),
+    "team": (STORE, tune, schema),
+}
+
+
+def _listed(title: str, commands: Sequence[Command | Group]) -> Iterator[str]:
+    """Yield the lines of a group of commands in `--help`."""
+    yield f"{title}:"
+    yield from (f"  {each.name:<10} {each.summary}" for each in commands)
+    yield ""
+
+
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."
 _EPILOG = "\n".join(
     (
+        *(line for title, commands in COMMANDS.items() for line in _listed(title, commands)),
         "exit codes:",
         *(f"  {code:<4} {text}" for code, text in MEANINGS.items()),
         "",
@@ -69,7 +81,8 @@ def make_parser() -> argparse.ArgumentParser:
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
-    parser = _Parser("aotbuild", description=_DESCRIPTION, epilog=_EPILOG, **shape)
+    usage = "aotbuild [-h] [--version] COMMAND ..."
+    parser = _Parser("aotbuild", usage, description=_DESCRIPTION, epilog=_EPILOG, **shape)
     parser.add_argument(
         "--version",
         action=_Version,
@@ -77,7 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=argparse.SUPPRESS,
         help="Print the version.",
     )
-    add_commands(parser, COMMANDS, shape)
+    add_commands(parser, chain(*COMMANDS.values()), shape, is_listed=False)
     return parser
 
 

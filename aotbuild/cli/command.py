@@ -75,12 +75,21 @@ class Group:
 
 
 def add_commands(
-    parser: argparse.ArgumentParser, commands: Iterable[Command | Group], shape: Mapping[str, Any]
+    parser: argparse.ArgumentParser,
+    commands: Iterable[Command | Group],
+    shape: Mapping[str, Any],
+    *,
+    is_listed: bool = True,
 ) -> None:
-    """Give a parser a subparser for each command; `shape` is what all parsers are made with."""
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    """Give a parser a subparser for each command; `shape` is what all parsers are made with.
+
+    `is_listed`: argparse lists them in the help; it knows no groups of them.
+    """
+    title = {"title": "commands"} if is_listed else {"help": argparse.SUPPRESS}
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, prog=parser.prog, **title)
     for each in commands:
-        own = {"help": each.summary, "description": each.description, **shape}
+        own = {"description": each.description, **shape}
+        own |= {"help": each.summary} if is_listed else {}
         each.fill(subparsers.add_parser(each.name, **own), shape)
 
 

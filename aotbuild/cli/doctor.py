@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import argument, command, whole_number
+from aotbuild.cli.command import argument, command, flag, whole_number
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, align, write_bytes
 from aotbuild.format.target import HOST
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
     from aotbuild.verify.diagnosis import Diagnosis, Facts
     from aotbuild.verify.stale import Staleness
 
+_SUMMARY_HEADERS = ("function", "target", "verdict", "signatures")
 _HEADERS = ("signature", "target", "verdict")
+_NAMED = 3  # signatures that a title names
 
 
 @command(
     "Say what this host is, and what of a package runs on it.",
     argument("place", nargs="?", metavar="PLACE"),
+    flag("--all", dest="every", help="A row for each executable, not for each function."),
     argument(
         "--describe-gpu",
         dest="number",
@@ -33,8 +37,8 @@ _HEADERS = ("signature", "target", "verdict")
         "else.",
     ),
 )
-def doctor(output: Output, place: str | None, number: int | None) -> int | None:
-    """Print the facts of this host that decide what runs; with PLACE, a verdict on each record.
+def doctor(output: Output, place: str | None, every: bool, number: int | None) -> int | None:
+    """Print the facts of this host that decide what runs; with PLACE, what of it runs here.
 
     PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
     read, and nothing of PLACE is imported or run.
@@ -51,7 +55,7 @@ def doctor(output: Output, place: str | None, number: int | None) -> int | None:
         return None
     diagnosis = diagnose(place, facts.host)
     output.document.update(_package_document(diagnosis, facts))
-    _print_package(output, diagnosis, facts)
+    _print_package(output, diagnosis, facts, every=every)
     return FAILED if diagnosis.unusable or facts.problem else None
 
 
@@ -166,27 +170,46 @@ def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
     return None if found is None else {"root": found.root, "changed": list(found.changed)}
 
 
-def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
-    from aotbuild.runtime.compatibility import refusal_trace, remedy
-    from aotbuild.verify.diagnosis import SUMMARY
-
-    rows = [
-        (printable(item.signature), printable(str(verdict.record.target)), verdict.grade.name)
+def _rows(diagnosis: Diagnosis, *, every: bool) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+    """Return the headers and rows of the verdicts, each or counted by function and target."""
+    cells = [
+        (item, str(verdict.record.target), verdict.grade.name)
         for item in diagnosis.signatures
         for verdict in item.verdicts
     ]
+    if every:
+        return _HEADERS, [tuple(map(printable, (i.signature, *rest))) for i, *rest in cells]
+    counts = Counter((item.function, *rest) for item, *rest in cells)
+    return _SUMMARY_HEADERS, [(*map(printable, row), str(n)) for row, n in counts.items()]
+
+
+def _unusable_blocks(diagnosis: Diagnosis, host: Host) -> Iterator[tuple[str, list[str]]]:
+    """Yield why signatures have no executable here: those with the same reasons together."""
+    from aotbuild.runtime.compatibility import refusal_trace
+    from aotbuild.verify.diagnosis import SUMMARY
+
+    traces: dict[tuple[str, ...], list[str]] = {}
+    for item in diagnosis.unusable:
+        trace = tuple(refusal_trace(item.verdicts, host))
+        traces.setdefault(trace, []).append(item.signature)
+    for trace, names in traces.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"{', '.join(names[:_NAMED])}{more}: {SUMMARY}", list(trace)
+
+
+def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts, *, every: bool) -> None:
+    from aotbuild.runtime.compatibility import refusal_trace, remedy
+
     usable = [v for item in diagnosis.signatures if item.chosen for v in item.verdicts]
     slower = [str(verdict) for verdict in usable if verdict.fits and verdict.reasons]
-    why = [*slower, *refusal_trace(usable, facts.host)]
+    why = [*dict.fromkeys(slower), *refusal_trace(usable, facts.host)]
     blocks = [("refused, or slower than another build would be:", why)] if why else []
-    for item in diagnosis.unusable:
-        trace = refusal_trace(item.verdicts, facts.host)
-        blocks.append((f"{item.signature}: {SUMMARY}", trace))
+    blocks += _unusable_blocks(diagnosis, facts.host)
     for companion in diagnosis.companions:
         state = companion.version or "not installed"
         output.text(printable(f"companion  {companion.distribution} {state}"))
     output.text()
-    output.table(_HEADERS, rows)
+    output.table(*_rows(diagnosis, every=every))
     for title, lines in blocks:
         output.text()
         output.text("\n".join([printable(title), *(f"  {printable(line)}" for line in lines)]))

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aotbuild.cli.command import UsageError, argument, command, new_file
+from aotbuild.cli.command import UsageError, argument, command, flag, new_file
 from aotbuild.cli.output import Output
 from aotbuild.errors import UnknownFunction
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     argument(
         "--function", dest="only", metavar="NAME", help="Only this function, with every aval."
     ),
+    flag("--all", dest="every", help="Every executable, constant and setting of the toolchain."),
     argument(
         "--html",
         dest="page",
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         help="Also write one self-contained HTML page to this file.",
     ),
 )
-def inspect(output: Output, place: str, only: str | None, page: Path | None) -> None:
+def inspect(output: Output, place: str, only: str | None, every: bool, page: Path | None) -> None:
     """Print what PLACE holds: a wheel, an _aot folder, or the name of an installed package.
 
     Reads the index alone, and imports neither the package nor jax.
@@ -46,7 +47,10 @@ def inspect(output: Output, place: str, only: str | None, page: Path | None) -> 
 
         write_where_told(page, page_html(facts).encode("utf-8"))
     output.document.update(package_document(facts))
-    _print(output, facts, full=only is not None)
+    if every or only is not None:
+        _print(output, facts, full=only is not None)
+    else:
+        _print_summary(output, facts)
     if page:
         output.text(f"written to {page}")
 
@@ -65,6 +69,18 @@ def place_of(text: str) -> str | Path:
     path = Path(text)
     is_folder = any((path / inside).is_file() for inside in ("index", "_aot/index"))
     return path if is_folder or path.suffix == ".whl" else text
+
+
+def _print_summary(output: Output, facts: PackageFacts) -> None:
+    from aotbuild.report import text
+
+    for line in text.title_lines(facts):
+        output.text(line)
+    output.text()
+    output.table(text.FUNCTION_HEADERS, text.function_rows(facts))
+    output.text()
+    output.text(text.total_line(facts))
+    output.text("--function NAME shows one function with every aval, --all everything.")
 
 
 def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from aotbuild.format.index import COMPANIONS
@@ -30,8 +30,10 @@ from aotbuild.report.words import (
     shown,
 )
 
+FUNCTION_HEADERS = ("function", "call", "signatures", "targets", "size")
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 6
+_LABELS = 3  # signatures or targets that a row of the summary names
 
 
 def title_lines(facts: PackageFacts) -> Iterator[str]:
@@ -73,6 +75,30 @@ def function_line(facts: FunctionFacts) -> str:
     compared = [f"{pair['place']} with that of {pair['like']}" for pair in pairs]
     tail += f"  compares {', '.join(compared)}" if compared else ""
     return shown(f"{facts.name} = {call_text(facts.function)}{tail}")
+
+
+def function_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
+    """Return a row for each function: see `FUNCTION_HEADERS`."""
+    rows: list[tuple[str, ...]] = []
+    for function in facts.functions:
+        records = [record for signature in function.signatures for record in signature.records]
+        rows.append(
+            (
+                shown(function.name),
+                shown(call_text(function.function)),
+                _counted(map(short_label, function.signatures)),
+                _counted(str(record.target) for record in records),
+                bytes_text(sum(record.blob.size for record in records)),
+            )
+        )
+    return rows
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Return `4: a, b, c, …`: how many different names there are, and the first of them."""
+    found = list(dict.fromkeys(names))
+    more = ", …" if len(found) > _LABELS else ""
+    return shown(f"{len(found)}: {', '.join(found[:_LABELS])}{more}") if found else "none"
 
 
 def executable_rows(facts: FunctionFacts) -> list[tuple[str, ...]]:

@@ -37,8 +37,23 @@ def run(*args: object) -> Result:
     return invoke(*args)
 
 
+def test_the_summary(tmp_path: Path) -> None:
+    """A row for each function, whatever it has: 4 signatures for 2 targets each."""
+    records = [
+        make_record(batch=size, target=target, label=f"f(batch={size})")
+        for size in range(1, 5)
+        for target in TARGETS
+    ]
+    folder = write_package(tmp_path / "pack", [make_function(), make_function("g")], records)
+    lines = run("inspect", folder).stdout.splitlines()
+    table = [re.split("  +", line)[2:4] for line in lines[lines.index("") + 2 :][:2]]
+    named = "4: batch=1, batch=2, batch=3, …"
+    assert table == [[named, f"2: {', '.join(TARGETS)}"], ["none", "none"]]
+    assert len(lines) < 15
+
+
 def test_text(folder: Path) -> None:
-    result = run("inspect", folder)
+    result = run("inspect", folder, "--all")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("pack: 2 executables, 1 signature, 2 functions, ")
     for line in (
@@ -98,7 +113,7 @@ def test_leaves_are_named(tmp_path: Path) -> None:
 def test_padding_is_told(tmp_path: Path) -> None:
     pad = Padding((PaddedDim("n", 0.0),), ((1,), (8,)), (((0, 0),),), (((0, 0),),))
     folder = write_package(tmp_path / "pack", [make_function(pad=pad)], [make_record()])
-    assert "  donates x  pads n with 0.0 to 1, 8\n" in run("inspect", folder).stdout
+    assert "  donates x  pads n with 0.0 to 1, 8\n" in run("inspect", folder, "--all").stdout
     document = json.loads(run("inspect", folder, "--json").stdout)
     assert document["functions"][0]["pad"] == {
         "dims": [{"name": "n", "value": 0.0}],
@@ -163,7 +178,12 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     records = [make_record(evil, label=evil, provenance={evil: evil}, jaxlib=evil)]
     folder = write_package(tmp_path, [make_function(evil, call=evil)], records)
     other = write_package(tmp_path / "other", [], [])
-    for args in (["inspect", folder], ["diff", folder, other], ["diff", other, folder]):
+    for args in (
+        ["inspect", folder],
+        ["inspect", folder, "--all"],
+        ["diff", folder, other],
+        ["diff", other, folder],
+    ):
         result = run(*args)
         assert result.exit_code == 0, result.output
         assert "\\x1b[31m" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def anchors(page: Path) -> set[str]:
 
 def named_commands() -> Iterator[tuple[str, Command]]:
     """Yield each command with what is typed for it, as `store prune`."""
-    for each in COMMANDS:
+    for each in itertools.chain(*COMMANDS.values()):
         if isinstance(each, Command):
             yield each.name, each
         else:
@@ -94,6 +95,15 @@ def test_files_are_where_the_page_says(name: str) -> None:
     assert files
     roots = (ROOT / "aotbuild", ROOT)
     assert [each for each in sorted(files) if not any((r / each).exists() for r in roots)] == []
+
+
+def test_the_table_of_commands_is_that_of_the_help() -> None:
+    table: dict[str, list[str]] = {}
+    for title, name in re.findall(
+        r"^\| (\w*) ?\| \[`([a-z]+)`\]", text_of(DOCS / "reference" / "cli.md"), re.MULTILINE
+    ):
+        table.setdefault(title or list(table)[-1], []).append(name)
+    assert table == {title: [each.name for each in group] for title, group in COMMANDS.items()}
 
 
 @pytest.mark.parametrize("name", ERRORS)

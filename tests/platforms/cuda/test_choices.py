@@ -171,7 +171,7 @@ class TestTuned:
         assert [r.provenance["choices"]["tuned"] for r in package.records] == ["all"] * 3
         assert "tuning" not in notes(package)
         assert by_name(package, "convnet").requires.cudnn == "9.19.0"
-        shown = run("inspect", package.folder).stdout
+        shown = run("inspect", package.folder, "--all").stdout
         assert re.search(r"convnet\(\) +cuda:h100-sxm:1 +all +3 convolutions", shown), shown
 
     @is_measured
