@@ -220,10 +220,13 @@ def check_arrays(record: Record, host: Host) -> str | None:
 
 def check_jaxlib(record: Record, host: Host) -> str | None:
     """Refuse another jaxlib than the one that compiled: XLA would crash, or worse, run it."""
+    return other_jaxlib(record, host.jaxlib)
+
+
+def other_jaxlib(record: Record, found: str) -> str | None:
+    """Return the reason against a record if another jaxlib than this one compiled it."""
     needed = record.requires.jaxlib
-    if needed is None or needed == host.jaxlib:
-        return None
-    return f"jaxlib: expected {needed}, found {host.jaxlib}"
+    return None if needed in (None, found) else f"jaxlib: expected {needed}, found {found}"
 
 
 def check_x64(record: Record, host: Host) -> str | None:

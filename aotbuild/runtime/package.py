@@ -182,13 +182,27 @@ class Package:
             watch_forks(clients)
 
     def _make_backend(self) -> Backend:
-        if self.arrays == "jax":
+        """Compare the versions of jaxlib before anything private of it is imported."""
+        try:
+            from jaxlib.version import __version__ as found  # a text; nothing native is loaded
+        except ImportError:
+            found = "none"
+        expected = str(self.index.header.get("jaxlib", found))
+        is_other = found not in expected.split(", ")
+        if self.arrays != "jax":
+            if is_other:
+                raise _other_jaxlib(self.name, expected, found)
+            from aotbuild.runtime.numpy.backend import NumpyBackend
+
+            return NumpyBackend()
+        try:
             from aotbuild.runtime.jax.backend import JaxBackend
-
-            return JaxBackend(self._opened.source, self.stats)
-        from aotbuild.runtime.numpy.backend import NumpyBackend
-
-        return NumpyBackend()
+        except (ImportError, AttributeError) as err:
+            if not is_other:
+                raise
+            raise _other_jaxlib(self.name, expected, found) from err
+        # With another jaxlib, calls in transformations and fallbacks still run.
+        return JaxBackend(self._opened.source, self.stats)
 
     def _make_loader(self) -> Loader:
         return Loader(self._opened.source, self.stats, self.backend.executable_loader)
@@ -201,6 +215,16 @@ class Package:
         close = get_close_matches(name, functions, 1) if is_text else []
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise UnknownFunction(self.name, name, functions, hint)
+
+
+def _other_jaxlib(package: str, expected: str, found: str) -> NoExecutable:
+    versions = expected.split(", ")
+    remedy = (
+        f"Install jaxlib=={' or jaxlib=='.join(versions)}, or a wheel of {package} that was built "
+        "with the jaxlib that is installed."
+    )
+    trace = [f"jaxlib: expected {' or '.join(versions)}, found {found}"]
+    return NoExecutable(package, "no executable may run here", trace, remedy)
 
 
 def fallback_policy(default: str | None) -> str:

@@ -28,7 +28,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_digest
 from aotbuild.runtime.api import locate
 from aotbuild.runtime.checked_blobs import Source, open_index
-from aotbuild.runtime.compatibility import judge
+from aotbuild.runtime.compatibility import judge, other_jaxlib
 from aotbuild.verify.outcome import NOT_LOADED, Loaded, Result, Status
 
 _MAX_WRITTEN = 256 << 20
@@ -110,6 +110,11 @@ def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Resul
 
 
 def _load(source: Source, record: Record, send: Send) -> Loaded:
+    if find_spec("jax") is None and find_spec("jaxlib"):  # before private names are imported
+        from jaxlib.version import __version__ as jaxlib_version
+
+        if other := other_jaxlib(record, jaxlib_version):
+            return Loaded(Status.NOT_CHECKED, (other,))
     backend = _backend()
     host = backend.host_for(record)
     if record.target.is_portable:

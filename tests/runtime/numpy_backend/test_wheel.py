@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import jaxlib
 import numpy as np
 import pytest
 from support.installs import build_wheel, install_by_uv
@@ -15,6 +17,7 @@ from support.wheel_files import unpack
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import Index, write_index
 from aotbuild.format.record import Blob
+from aotbuild.toolchains.uv import run_uv
 from aotbuild.worker.blobs import TENSOR_NAME, serialize
 
 pytestmark = pytest.mark.wheel
@@ -103,9 +106,45 @@ def test_called_where_jax_is_not_installed(python: Path, tmp_path: Path) -> None
     ]
 
 
-def command_line(python: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def command_line(
+    python: Path, *arguments: str | Path, **env: str
+) -> subprocess.CompletedProcess[str]:
     command = [str(python), "-m", "aotbuild", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=python.parent)
+    env = {**os.environ, **env}
+    return subprocess.run(command, capture_output=True, text=True, cwd=python.parent, env=env)
+
+
+EVERY_ENTRY = """
+import json, aotbuild, numpy as np
+library, x, said = aotbuild.load("slim", arrays="numpy"), np.eye(3, dtype="float32"), []
+for use in (
+    lambda: library.solve(x), library.preload, lambda: library.explain("solve", x),
+    lambda: library.place(x), lambda: library.on("cpu").solve(x),
+):
+    try:
+        use()
+    except aotbuild.errors.NoExecutable as err:
+        said.append(str(err))
+print(json.dumps(said))
+"""
+
+
+def test_beside_another_jaxlib(python: Path, tmp_path: Path) -> None:
+    """Versions are compared before private names are imported, some of which 0.10.1 lacks."""
+    other = ("--quiet", "--no-deps", "--target", tmp_path, "jaxlib==0.10.1")
+    run_uv(("pip", "install", "--python", python, *other), tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [python, "-c", EVERY_ENTRY]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    reason = f"jaxlib: expected {jaxlib.__version__}, found 0.10.1"
+    remedy = f"Install jaxlib=={jaxlib.__version__}, or a wheel of slim that was built with"
+    said = f"slim: no executable may run here\n  {reason}\n{remedy} the jaxlib that is installed."
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [said] * 5
+    for command, code in (("doctor", 5), ("verify", 0)):
+        done = command_line(python, command, "slim", PYTHONPATH=str(tmp_path))
+        assert (done.returncode, done.stderr) == (code, "")
+        assert reason in done.stdout
 
 
 def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
