@@ -34,8 +34,8 @@ class CustomCall:
     """A native function that the executable calls by name, and who registers it.
 
     `provider` is `xla` (compiled into jaxlib or the plugin), `jax` (a module of jaxlib or of the
-    plugin has it, and the loader registers it) or `user` (registered by the user's package when it
-    is imported).
+    plugin has it, and the loader registers it), `user` (registered by the user's package when it
+    is imported) or `imports` (the same, and the loader imports it).
     """
 
     target: str
@@ -43,7 +43,7 @@ class CustomCall:
 
 
 # Every process that fits a record has the custom calls of these.
-PROVIDED = ("jax", "xla")
+PROVIDED = ("imports", "jax", "xla")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Requirements:
     `capability` is the CUDA compute capability with its suffix, as `9.0a`. `plugin` is the PJRT
     plugin that made it, as a distribution and its exact version; `cuda` and `cudnn` are the lowest
     versions that can run it. `topology` is the slice whose wiring the code relies on, as `2x4`.
+    `imports` are modules that the loader imports first.
     None and empty mean: no requirement.
     """
 
@@ -65,6 +66,7 @@ class Requirements:
     jaxlib: str | None = None
     x64: bool = False
     custom_calls: tuple[CustomCall, ...] = ()
+    imports: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     device_kinds: tuple[str, ...] = ()
     capability: str | None = None

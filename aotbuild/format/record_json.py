@@ -103,6 +103,7 @@ def requirements_to_json(requires: Requirements) -> dict[str, Any]:
         "cudnn": requires.cudnn,
         "x64": requires.x64,
         "custom_calls": calls,
+        **({"imports": list(requires.imports)} if requires.imports else {}),
     }
 
 
@@ -122,6 +123,7 @@ def _requirements_from_json(data: dict[str, Any]) -> Requirements:
         cudnn=optional(text, data["cudnn"]),
         x64=flag(data["x64"]),
         custom_calls=tuple(CustomCall(text(t), text(p)) for t, p in data["custom_calls"]),
+        imports=tuple(map(text, data.get("imports", ()))),
     )
 
 

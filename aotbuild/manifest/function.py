@@ -143,6 +143,10 @@ class Options(Model):
         Annotated[str, AfterValidator(names.env_name)],
         Annotated[str, AfterValidator(names.env_value)],
     ] = Field(default={}, description="Environment variables while tracing; values are text")
+    imports: Many[Annotated[str, AfterValidator(names.package_name)]] = Field(
+        default=(),
+        description="Modules that are imported where it is called, such as one of custom calls",
+    )
     constants: Literal["embed", "hoist"] = Field(
         default="embed", description="Arrays closed over: in each executable, or stored once"
     )
@@ -222,14 +226,14 @@ class Function(SignatureSpec, Options):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """What is imported to trace and to verify it, each `module:qualname` once, in order."""
+        """What is imported to trace and to verify it: modules, then `module:qualname`s, once."""
         every = self.each_signature
         specs = (s for each in every for s in (*each.positional.values(), *each.kwargs.values()))
         trees = (name for spec in specs for name in imported_names(spec))
         shardings = (*self.in_shardings.values(), self.out_shardings)
         placed = (name for sharding in shardings for name in likes(sharding))
         inputs = (self.verify.inputs,) if self.verify.inputs else ()
-        return tuple(dict.fromkeys((self.call, *trees, *placed, *inputs)))
+        return tuple(dict.fromkeys((*self.imports, self.call, *trees, *placed, *inputs)))
 
     @property
     def out_shardings_given(self) -> bool:

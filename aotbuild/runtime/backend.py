@@ -80,6 +80,10 @@ class ExecutableLoader(Protocol):
         """
         ...
 
+    def custom_call_targets(self, platform: str) -> frozenset[str] | None:
+        """Return the targets that are registered for a platform; None if XLA lists none."""
+        ...
+
     def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
         """Return the XLA executable of PJRT bytes, loaded onto devices in that order."""
         ...

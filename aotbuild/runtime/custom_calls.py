@@ -1,14 +1,16 @@
-"""Custom calls: those that jax registers are registered here, before an executable calls them.
+"""Custom calls are registered here before an executable calls them: jax's, and by imports.
 
 A record names each native function that its executable calls, and the function's provider: `xla` is
-always there, the package of a `user` registers its own on import, and `jax` registers some on
-`import jax`, others where a module of it is imported, and none in a process without jax. This
-module is imported only for a record that has custom calls.
+always there, the package of a `user` registers its own on import, a module under `imports:` does
+where it is imported here, and `jax` registers some on `import jax`, others where a module of it is
+imported, and none in a process without jax. This module is imported only for a record that has
+custom calls or imports.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import threading
@@ -18,7 +20,7 @@ from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.platforms.base import host_part
 
@@ -28,12 +30,18 @@ if TYPE_CHECKING:
 # What jaxlib binds its kernels to. It imports them by name.
 _KERNELS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
 _LOCK = threading.RLock()
+_IMPORTS = "what its executable imports is missing here"
+_INSTALL = "Install the package of these modules, in the version of the build."
 _REINSTALL = "Reinstall jaxlib, scipy and the plugin of the platform, in versions that fit."
 _REMEDY = f"{_REINSTALL} At the end of a process it may be too late."
 
 
 def register(record: Record, loader: ExecutableLoader) -> None:
-    """Register and initialize what a record calls of jax's; AotbuildError if it cannot be had."""
+    """Import what a record names, and register what it calls of jax's.
+
+    Raises NoExecutable for an import that fails, AotbuildError for what jax's modules lack.
+    """
+    _import(record, loader)
     needed = {c.target for c in record.requires.custom_calls if c.provider == "jax"}
     if not needed:
         return
@@ -49,6 +57,25 @@ def register(record: Record, loader: ExecutableLoader) -> None:
         what = f"no module of jax has its custom calls {', '.join(sorted(missing))}"
         msg = f"{record}: {what}\n{_REINSTALL}"
         raise AotbuildError(msg)
+
+
+def _import(record: Record, loader: ExecutableLoader) -> None:
+    imports = record.requires.imports
+    for module in imports:
+        try:
+            importlib.import_module(module)
+        except Exception as err:  # importing a user's module may raise anything
+            found = f"imports: {module} cannot be imported: {type(err).__name__}: {err}"
+            raise _not_imported(record, found) from err
+    needed = {c.target for c in record.requires.custom_calls if c.provider == "imports"}
+    listed = loader.custom_call_targets(record.target.platform) if needed else None
+    if listed is not None and not needed <= listed:
+        names = ", ".join(sorted(needed - listed))
+        raise _not_imported(record, f"importing {', '.join(imports)} does not register {names}")
+
+
+def _not_imported(record: Record, found: str) -> NoExecutable:
+    return NoExecutable(record.function, _IMPORTS, [f"{record}: REFUSED: {found}"], _INSTALL)
 
 
 def _register(platform: str, needed: set[str], loader: ExecutableLoader) -> set[str]:

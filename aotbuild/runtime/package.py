@@ -313,7 +313,7 @@ class Loader:
             raise AotbuildError(msg)
         start = perf_counter()
         data = read_blob(self._source, record.blob)
-        if record.requires.custom_calls:
+        if record.requires.custom_calls or record.requires.imports:
             from aotbuild.runtime import custom_calls
 
             custom_calls.register(record, self._backend)

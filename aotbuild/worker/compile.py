@@ -126,7 +126,12 @@ class NativeCompiler:
             signature=traced.signature,
             target=lowered.target,
             blob=blob,
-            requires=_requirements(lowered.target, facts["custom_calls"], facts["requires"]),
+            requires=_requirements(
+                lowered.target,
+                facts["custom_calls"],
+                facts["requires"],
+                traced.job.function.imports,
+            ),
             calling=Calling(
                 name=traced.job.name,
                 constants=self._constants(lowered),
@@ -178,8 +183,12 @@ def _is_compared(lowered: Lowered) -> bool:
     return is_golden and compiler(lowered.target.platform).obstacle(lowered.target) is None
 
 
-def _requirements(target: Target, calls: list[list[str]], own: dict[str, Any]) -> Requirements:
+def _requirements(
+    target: Target, calls: list[list[str]], own: dict[str, Any], imports: tuple[str, ...] = ()
+) -> Requirements:
     """Return what every platform requires, and what is a platform's `own` as JSON has it."""
+    by_user = "imports" if imports else "user"
+    found = [(name, by_user if provider == "user" else provider) for name, provider in calls]
     fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in own.items()}
     return Requirements(
         platforms=target.platforms,
@@ -187,7 +196,8 @@ def _requirements(target: Target, calls: list[list[str]], own: dict[str, Any]) -
         processes=target.processes,
         jaxlib=jaxlib_version,
         x64=bool(jax.config.jax_enable_x64),
-        custom_calls=tuple(CustomCall(*call) for call in calls),
+        custom_calls=tuple(CustomCall(*call) for call in found),
+        imports=imports,
         **fields,
     )
 

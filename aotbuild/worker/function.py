@@ -50,7 +50,7 @@ def resolve(reference: str, role: str) -> Any:
     `role` is its place in the manifest for errors, as `functions.logits.call`.
     """
     module_name, _, qualname = reference.partition(":")
-    found: Any = _import(module_name, reference, role)
+    found: Any = import_named(module_name, reference, role)
     place = module_name
     for part in qualname.split("."):
         found = _attribute(found, part, place, f"{role}: {reference}")
@@ -143,7 +143,8 @@ def _attribute(owner: Any, name: str, place: str, where: str) -> Any:
         raise TraceRefused(msg) from err
 
 
-def _import(module_name: str, reference: str, role: str) -> Any:
+def import_named(module_name: str, reference: str, role: str) -> Any:
+    """Import a module that a reference in the manifest names; TraceRefused says why it fails."""
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as err:

@@ -21,6 +21,7 @@ from aotbuild.store.folder import Store
 from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
+from aotbuild.worker.function import import_named
 from aotbuild.worker.golden_outputs import GoldenMaker
 from aotbuild.worker.imports import (
     Imports,
@@ -126,6 +127,8 @@ class Session:
         if self._refused:
             raise self._refused
         self._imports.adopt(job.function.references, f"functions.{job.name}")
+        for module in job.function.imports:
+            import_named(module, module, f"functions.{job.name}.imports")
 
     def trace(self, job: Job) -> Traced:
         """Trace a job whose modules are imported; TraceRefused says why it cannot be compiled."""

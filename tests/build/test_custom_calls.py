@@ -10,6 +10,7 @@ from support.processes import fresh, run_fresh
 from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
+from aotbuild.errors import AotbuildError
 from aotbuild.verify import children
 from aotbuild.verify.api import verify
 from aotbuild.verify.outcome import Status
@@ -27,13 +28,20 @@ def bcsr(data, indices, indptr, x):
     return sparse.BCSR((data, indices, indptr), shape=(3, 3)) @ x
 def eigh(x): return jnp.linalg.eigh(x)
 def tridiagonal(x): return jax.lax.linalg.tridiagonal_solve(x[0], x[1], x[2], x)
-def own(data, indices, indptr, x):
+def own(data, indices, indptr, x, target="proj_csr"):
     out = jax.ShapeDtypeStruct((3, 2), x.dtype)
-    return jax.ffi.ffi_call("proj_csr", out)(data, indptr, indices, x)
+    return jax.ffi.ffi_call(target, out)(data, indptr, indices, x)
+def imported(data, indices, indptr, x): return own(data, indices, indptr, x, "proj_kernel")
 """
 SPARSE = "args: [data: 'f32[3]', indices: 'i32[3]', indptr: 'i32[4]', x: 'f32[3,2]']"
 SQUARE = "args: [x: 'f32[3,3]']"
-FUNCTIONS = {"bcsr": SPARSE, "own": SPARSE, "eigh": SQUARE, "tridiagonal": SQUARE}
+FUNCTIONS = {
+    "bcsr": SPARSE,
+    "own": SPARSE,
+    "imported": f"{SPARSE}, imports: [proj.kernels]",
+    "eigh": SQUARE,
+    "tridiagonal": SQUARE,
+}
 
 CALL = """
 import json, sys
@@ -55,6 +63,7 @@ JAXLIB = (
     "from jaxlib import xla_client\n"
     "xla_client.register_custom_call_target('proj_csr', handler, 'cpu', 1)\n"
 )
+KERNELS = JAXLIB.replace("proj_csr", "proj_kernel")
 HANDLER = "from jaxlib.cpu import _sparse; (handler,) = _sparse.registrations().values()\n"
 
 
@@ -64,7 +73,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
         f"  {n}: {{call: 'proj.code:{n}', {args}}}\n" for n, args in FUNCTIONS.items()
     )
     manifest = f"version: 1\npackage: proj\nfunctions:\n{listing}"
-    return build(write_project(tmp_path_factory.mktemp("calls"), manifest, code=CODE))
+    root = tmp_path_factory.mktemp("calls")
+    return build(write_project(root, manifest, code=CODE, kernels=HANDLER + KERNELS))
 
 
 def root_of(package: Package) -> Path:
@@ -78,6 +88,7 @@ def test_providers(package: Package) -> None:
     }
     assert found["bcsr"] == {("cpu_csr_sparse_dense_ffi", "jax")}
     assert found["own"] == {("proj_csr", "user")}
+    assert found["imported"] == {("proj_kernel", "imports")}
     assert found["eigh"] >= {("lapack_ssyevd_ffi", "jax")}
     assert found["tridiagonal"] == {("lapack_sgtsv_ffi", "jax")}
 
@@ -101,6 +112,28 @@ def test_one_of_the_user(package: Package, arrays: str, registers: str, begins: 
     code = ("" if begins else "call('bcsr')\n") + HANDLER + registers
     found = fresh(f"{CALL}{code}print(json.dumps(call('own')))", arrays, path=root_of(package))
     assert found == PRODUCT
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_one_that_the_loader_imports(package: Package, arrays: str, tmp_path: Path) -> None:
+    """`imports:` names its module; a process that cannot import it says which."""
+    code = CALL + "print(json.dumps([call('imported'), 'jax' in sys.modules]))"
+    assert fresh(code, arrays, path=root_of(package)) == [PRODUCT, arrays == "jax"]
+    elsewhere = CALL.replace("proj/_aot", str(package.folder)) + "call('imported')"
+    done = run_fresh(elsewhere, arrays, path=tmp_path, check=False)
+    assert "NoExecutable: imported: what its executable imports is missing here" in done.stderr
+    assert "imports: proj.kernels cannot be imported: ModuleNotFoundError: No" in done.stderr
+    (tmp_path / "proj").mkdir()
+    (tmp_path / "proj/kernels.py").touch()
+    done = run_fresh(elsewhere, arrays, path=tmp_path, check=False)
+    assert "importing proj.kernels does not register proj_kernel\n" in done.stderr
+
+
+def test_a_build_without_it_names_it(tmp_path: Path) -> None:
+    function = "own: {call: 'proj.code:own', args: [x: 'f32[3]'], imports: [proj.kernel]}"
+    manifest = f"version: 1\npackage: proj\nfunctions: {{{function}}}\n"
+    with pytest.raises(AotbuildError, match=r"functions.own.imports: proj.kernel: no module named"):
+        build(write_project(tmp_path, manifest, code="def own(x): return x"))
 
 
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
@@ -132,5 +165,6 @@ def test_what_xla_refuses_is_no_failure_of_the_package(
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     report = verify(str(package.folder))
     own = [o for o in report.outcomes if o.subject.startswith("own(")]
+    assert not [o for o in report.outcomes if o.status == Status.FAIL]
     assert [outcome.status for outcome in own] == [Status.NOT_CHECKED] * 2
     assert "No FFI handler registered for proj_csr" in own[0].reasons[0]

@@ -182,6 +182,7 @@ class JaxExecutableLoader:
 
     def __init__(self) -> None:
         self.register = private.register_custom_call
+        self.custom_call_targets = private.custom_call_targets
         self.deserialize = private.deserialize
         self.physical = private.physical_shape
         self.put = private.put

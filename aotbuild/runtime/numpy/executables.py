@@ -34,6 +34,7 @@ class NumpyExecutableLoader:
     def __init__(self, trees: NumpyTrees) -> None:
         self._trees = trees
         self.register = private.register_custom_call
+        self.custom_call_targets = private.custom_call_targets
 
     def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
         """Return the XLA executable of PJRT bytes, loaded onto one device."""
