@@ -11,16 +11,21 @@ from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.environments import find_environment
 from aotbuild.toolchains.project import project_requirements
+from aotbuild.toolchains.wanted import pinned_jax
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Project:
-    """A plan and the sources that it is built from."""
+    """A plan and the sources that it is built from.
+
+    `is_pinned`: the manifest or the project's dependencies say which jax compiles.
+    """
 
     plan: Plan
     sources: SourceTree
+    is_pinned: bool
 
 
 def open_project(
@@ -39,4 +44,5 @@ def open_project(
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package, packages)
     needed = project_requirements(sources.root, run_code=run_code)
-    return Project(make_plan(loaded, find_environment(loaded, needed, say)), sources)
+    plan = make_plan(loaded, find_environment(loaded, needed, say))
+    return Project(plan, sources, bool(loaded.toolchains or pinned_jax(needed)))

@@ -11,7 +11,7 @@ from aotbuild.build.plan import Plan
 from aotbuild.format.target import ON_LINUX
 from aotbuild.manifest import Manifest
 from aotbuild.toolchains.environments import may_be_running
-from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
+from aotbuild.toolchains.wanted import pinned_jax, plugin_needs, wanted_toolchains
 
 Release = tuple[int, ...]
 # The oldest jax that this version was tried with.
@@ -33,8 +33,10 @@ def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
     makes the environments that trace, the build itself needs neither.
     """
     if not manifest.toolchains:
-        # The running jax decides the version, even where uv makes the environment.
-        return [_jax(manifest), *([] if plugin_needs(manifest) else project)]
+        # pip resolves what the project pins; where it pins nothing, the jax that pip takes decides.
+        if plugin_needs(manifest):
+            return [] if pinned_jax(project) else [_jax(manifest)]
+        return [_jax(manifest), *project]
     (first, *others) = wanted_toolchains(manifest, project, None)
     return [] if others or not may_be_running(first, manifest) else [_jax(manifest), *project]
 

@@ -57,11 +57,11 @@ def _default_notes(project: Project) -> list[str]:
     plan = project.plan
     requests = plan.manifest.targets
     notes = [n for r in requests for n in r.description.notes(r, plan.environment)]
-    if not plan.manifest.toolchains:
+    if not project.is_pinned:
         (toolchain,) = plan.environment.toolchains
         notes.append(
-            f"toolchains: none is named, so the jax that is installed compiles, {toolchain.jax} "
-            "here; name one to get the same in every build"
+            f"toolchains: nothing pins jax, so the one that is installed compiles, {toolchain.jax} "
+            f'here, and the hook makes no wheel; add "jax=={toolchain.jax}" to the dependencies'
         )
     return list(dict.fromkeys(notes))
 

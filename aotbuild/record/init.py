@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import ProjectError
+from aotbuild.format.dist_info import installed_version
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
@@ -29,10 +30,11 @@ build-backend = "hatch_aotbuild.backend"
 [project]
 name = "{name}"
 version = "0.1.0"
-dynamic = ["dependencies"]
-
-[tool.hatch.metadata.hooks.aotbuild]
-dependencies = []  # your package's own; what the executables require is added
+dependencies = [
+    "jax=={jax}",  # what compiles, exactly; another version needs another wheel
+    "jaxlib=={jaxlib}",
+    "aotbuild~={aotbuild}",
+]
 
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
 manifest = "{manifest}"
@@ -44,6 +46,7 @@ cache-keys = [
     {{ file = "{folder}/**/*.py" }},
 ]
 """
+_TRIED = "0.10.2"  # where neither a lock nor the environment has a jax
 _ROOTS = (".", "src")
 _SKIPPED = {"__pycache__", "tests", "__main__", FOLDER_NAME}
 _GIVE = "Give an import name, such as mypkg.model, and the project's folder with --root."
@@ -119,11 +122,24 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     top = package.partition(".")[0]
     folder = (place.relative_to(root) / top).as_posix()
     name = re.sub("_+", "-", top)
-    tables = "" if hook else _TABLES.format(name=name, manifest=manifest, folder=folder)
+    values = {"name": name, "manifest": manifest, "folder": folder, **_versions(root)}
+    tables = "" if hook else _TABLES.format(**values)
     if pyproject is None and not (root / "setup.py").is_file():
         files[root / PYPROJECT] = tables
     known = tuple(name for name, call in calls.items() if call in found)
     return Preparation(manifest, package, tuple(entries), known, tables, files)
+
+
+def _versions(root: Path) -> dict[str, str]:
+    """Return the versions to pin: those that the project's uv.lock has, else the installed ones."""
+    try:
+        packages = tomllib.loads(read_text(root / "uv.lock") or "").get("package", [])
+        locked = {each["name"]: each["version"] for each in packages if "version" in each}
+    except (ValueError, TypeError, KeyError):
+        locked = {}
+    jax = locked.get("jax") or installed_version("jax") or _TRIED
+    jaxlib = locked.get("jaxlib") or installed_version("jaxlib") or jax
+    return {"jax": jax, "jaxlib": jaxlib, "aotbuild": installed_version("aotbuild") or "0.1.0"}
 
 
 def _hook(text: str) -> dict[str, Any]:

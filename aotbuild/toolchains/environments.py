@@ -40,7 +40,13 @@ from aotbuild.toolchains.uv import (
     run_uv,
     running_python,
 )
-from aotbuild.toolchains.wanted import OWN, Wanted, wanted_toolchains, worker_requirements
+from aotbuild.toolchains.wanted import (
+    OWN,
+    Wanted,
+    pinned_jax,
+    wanted_toolchains,
+    worker_requirements,
+)
 
 _MARKER = "complete"
 _LOCK = "pylock.toml"
@@ -126,7 +132,8 @@ def find_environment(
     `project` are the dependencies of the project, as requirements; `say` gets a line about each
     slow step. PlanError says which toolchain cannot be had, and why.
     """
-    running = running_toolchain(needed=not manifest.toolchains)
+    is_named = bool(manifest.toolchains or pinned_jax(project))
+    running = running_toolchain(needed=not is_named)
     folder = folder_of(manifest)
     toolchains: list[Toolchain] = []
     platforms: list[str] = []

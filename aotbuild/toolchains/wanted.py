@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -18,6 +19,7 @@ from aotbuild.toolchains.toolchain import Toolchain
 # The name that begins a requirement (PEP 508).
 _NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
 OWN = "aotbuild"
+_JAX = ("jax", "jaxlib")
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,23 @@ class Wanted:
 def wanted_toolchains(
     manifest: Manifest, project: Iterable[str], running: Toolchain | None
 ) -> tuple[Wanted, ...]:
-    """Return the toolchains of a manifest, in its order; without any, the running jax's.
+    """Return the toolchains of a manifest, in its order.
 
-    `project` are the dependencies of the project, as requirements. `running` may be None only where
-    the manifest names a toolchain.
+    Without any it is that of the jax that the project pins, else of the running one. `project` are
+    the dependencies of the project, as requirements. `running` may be None only where something
+    names a jax.
     """
     # Workers import the aotbuild of the build.
     others = (text for text in project if _name(text) != OWN)
     common = (*worker_requirements(), *others)
     if not manifest.toolchains:
-        assert running is not None, "a manifest without toolchains is built by the running jax"
-        title = f"{manifest.file}: jax {running.jax} (the running one)"
-        special = _for_targets(manifest, running.jax)
-        return (Wanted(title, running.jax, None, special, common, ""),)
+        pin = pinned_jax(project)
+        if pin is None or (running and pin.is_of(running)):
+            assert running is not None, "nothing names a jax, so the running one builds"
+            jax, title = running.jax, f"{manifest.file}: jax {running.jax} (the running one)"
+        else:
+            jax, title = pin.version, f"pyproject.toml: {pin}"
+        return (Wanted(title, jax, None, _for_targets(manifest, jax), common, ""),)
     return tuple(
         Wanted(
             title=f"{manifest.file}: toolchains.{number} (jax {request.jax})",
@@ -77,6 +83,34 @@ def wanted_toolchains(
         )
         for number, request in enumerate(manifest.toolchains)
     )
+
+
+@dataclass(frozen=True)
+class Pin:
+    """An exact requirement of jax or jaxlib; both have the same versions."""
+
+    name: str
+    version: str
+
+    def is_of(self, toolchain: Toolchain) -> bool:
+        """Return whether a toolchain has it."""
+        return Version(self.version) == Version(getattr(toolchain, self.name))
+
+    def __str__(self) -> str:
+        return f"{self.name}=={self.version}"
+
+
+def pinned_jax(project: Iterable[str]) -> Pin | None:
+    """Return what a project's dependencies pin exactly: jax, else jaxlib; None if neither."""
+    pins: dict[str, Pin] = {}
+    for text in project:
+        with suppress(InvalidRequirement):  # whoever installs it says why
+            found = Requirement(text)
+            exact = [s.version for s in found.specifier if s.operator in ("==", "===")]
+            applies = found.marker is None or found.marker.evaluate()
+            if _name(text) in _JAX and applies and exact and not exact[0].endswith("*"):
+                pins[_name(text)] = Pin(_name(text), exact[0])
+    return next((pins[name] for name in _JAX if name in pins), None)
 
 
 def _name(requirement: str) -> str:

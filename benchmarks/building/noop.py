@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -43,6 +44,9 @@ def write_projects(root: Path) -> tuple[Path, Path]:
     hooked, plain = root / "hooked", root / "plain"
     for folder in (hooked, plain):
         shutil.copytree(_EXAMPLE, folder, ignore=shutil.ignore_patterns("lm", "_aot", "dist"))
+    manifest = hooked / "aot.yaml"
+    text = re.sub(r"\{jax: [0-9.]+\}", f"{{jax: {version('jax')}}}", manifest.read_text())
+    manifest.write_text(text)  # the installed jax, so that uv makes no environment
     (plain / "aot.yaml").unlink()
     file = plain / "pyproject.toml"
     file.write_text(without_hook(file.read_text(encoding="utf-8")), encoding="utf-8")

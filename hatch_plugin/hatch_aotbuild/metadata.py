@@ -43,6 +43,7 @@ class AotBuildMetadataHook(MetadataHookInterface):
         except ValueError as err:
             sys.exit(f"aotbuild: {err}")
         if needed is not None:
+            own = [text for text in own if text not in needed]  # a pin of jax
             metadata["dependencies"] = [*metadata.get("dependencies", []), *own, *needed]
 
     def _requirements(self) -> list[str] | None:
@@ -51,13 +52,16 @@ class AotBuildMetadataHook(MetadataHookInterface):
         from aotbuild.manifest import load_manifest
         from aotbuild.toolchains.environments import find_environment
         from aotbuild.toolchains.toolchain import running_toolchain
+        from aotbuild.toolchains.wanted import pinned_jax
 
         root = Path(self.root)
         project = ProjectMetadata(self.root, PluginManager())
         manifest = load_manifest(root / read_manifest(_wheel_table(project.hatch)))
-        if not manifest.toolchains and running_toolchain(needed=False) is None:
+        required = project_requirements(root)
+        is_named = manifest.toolchains or pinned_jax(required)
+        if not is_named and running_toolchain(needed=False) is None:
             return None
-        environment = find_environment(manifest, project_requirements(root), _say)
+        environment = find_environment(manifest, required, _say)
         return wheel_requirements(make_plan(manifest, environment))
 
 
@@ -102,14 +106,25 @@ def check_stated(needed: Iterable[str], stated: Iterable[str], aotbuild: str) ->
         "the wheel's metadata lacks what its executables require\n"
         f"  expected {', '.join(missing)}\n"
         f"  found    {', '.join(sorted(map(str, found))) or 'no dependencies'}\n"
-        "Add them to pyproject.toml:\n\n"
-        f"  [project]\n  dependencies = [{lines}\n  ]\n\n"
-        "or have aotbuild state them for each wheel, and list your own under the second table:\n\n"
-        f'  [project]\n  dynamic = ["dependencies"]\n\n  [{METADATA_TABLE}]\n'
-        "  dependencies = []\n\n"
+        f"Add to pyproject.toml:\n\n  [project]\n  dependencies = [{lines}\n  ]\n\n"
+        "For several versions of jax in one wheel, have the metadata hook state them "
+        "(docs/reference/hook.md).\n"
         "A source distribution that another aotbuild or jax made has to be made again."
     )
     raise PlanError(msg)
+
+
+def unpinned(needed: Iterable[str]) -> PlanError:
+    """Return the error of a project that leaves the choice of jax to the build environment."""
+    pins = {Requirement(text).name: text for text in needed}
+    jax = pins.get("jax", pins["jaxlib"])
+    return PlanError(
+        "nothing says which jax compiles, so that each release of jax would change this wheel\n"
+        f'  expected an exact version, such as "{jax}", which is the one installed here\n'
+        f"  found    no such dependency in [{METADATA_TABLE}], and no toolchains: in the manifest\n"
+        "Add the dependency; or write all dependencies under [project], which installers read "
+        "without a build."
+    )
 
 
 def _states(found: Requirement, needed: Requirement, aotbuild: str) -> bool:

@@ -97,12 +97,14 @@ class AotBuildHook(BuildHookInterface[Any]):
         from aotbuild.build.project import open_project
         from aotbuild.build.requires_dist import wheel_requirements
         from aotbuild.build.wheel_tag import tag_for_all, wheel_tag
-        from hatch_aotbuild.metadata import check_stated
+        from hatch_aotbuild.metadata import check_stated, unpinned
 
         project = open_project(self._manifest, Path(self.root), self._say, packages=self._packages)
         needed = wheel_requirements(project.plan)
         aotbuild = project.plan.environment.aotbuild
         check_stated(needed, self.metadata.core.dependencies, aotbuild)
+        if not project.is_pinned and project.plan.native:
+            raise unpinned(needed)
         tag = wheel_tag(project.plan)
         count = plural(len(project.plan.units), "unit")
         self._say(f"{count}, {'; '.join(map(str, project.plan.environment.toolchains))}")

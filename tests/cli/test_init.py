@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,9 @@ def test_both_files_are_written(project: Path) -> None:
     assert (project / "aot.yaml").read_text() == MANIFEST
     assert (project / FILES[1]).read_text() == run("schema").stdout
     table = tomllib.loads((project / "pyproject.toml").read_text())
-    assert (table["project"]["name"], table["project"]["dynamic"]) == ("mypkg", ["dependencies"])
+    jax, jaxlib, ours = table["project"]["dependencies"]
+    assert (table["project"]["name"], jax) == ("mypkg", f"jax=={version('jax')}")
+    assert (jaxlib, ours) == (f"jaxlib=={version('jaxlib')}", f"aotbuild~={version('aotbuild')}")
     hook = table["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["aotbuild"]
     assert hook == {"manifest": "aot.yaml"}
     (sources,) = (k["file"] for k in table["tool"]["uv"]["cache-keys"] if "*" in k["file"])
@@ -110,6 +113,13 @@ def test_the_manifest_is_the_one_of_the_hook(project: Path) -> None:
     assert names == {"net.yaml", "aotbuild.schema.json"}
     assert "2. aotbuild plan conf/net.yaml" in printed
     assert "pyproject.toml needs" not in printed
+
+
+def test_the_versions_of_a_lock_are_pinned(project: Path) -> None:
+    packages = (f'[[package]]\nname = "{n}"\nversion = "0.11.2"\n' for n in ("jax", "jaxlib"))
+    (project / "uv.lock").write_text("version = 1\n" + "".join(packages))
+    run("init", "mypkg.model")
+    assert '"jax==0.11.2",' in (project / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize("file", ["setup.py", "pyproject.toml"])

@@ -115,7 +115,19 @@ def test_what_the_metadata_lacks(
     message = "".join(capsys.readouterr())
     assert f"  expected {', '.join(lacks)}\n" in message
     assert f'    "{lacks[0]}",\n' in message
-    assert "[tool.hatch.metadata.hooks.aotbuild]\n  dependencies = []\n" in message
+    assert not list(tmp_path.glob("*.whl"))
+
+
+@pytest.mark.parametrize("own", ["", 'dependencies = ["jax>=0.10", "jaxlib==0.10.*"]\n'])
+def test_nothing_says_which_jax_compiles(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project(tmp_path, monkeypatch, DYNAMIC + HOOK + own + BUILD_HOOK)
+    with pytest.raises(SystemExit):
+        backend.build_wheel(str(tmp_path))
+    assert f'  expected an exact version, such as "jax=={JAX}", which' in "".join(
+        capsys.readouterr()
+    )
     assert not list(tmp_path.glob("*.whl"))
 
 

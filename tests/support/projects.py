@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -42,12 +45,13 @@ version = "1"
 dynamic = ["dependencies"]
 
 [tool.hatch.metadata.hooks.aotbuild]
+dependencies = ["jax==@"]
 
 [tool.hatch.build.targets.wheel]
 packages = ["proj"]
 
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
-"""
+""".replace("@", metadata.version("jax"))
 
 
 def write_project(root: Path, manifest: str, **modules: str) -> Path:
@@ -75,10 +79,25 @@ def imported_modules() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == "proj"]
 
 
-def copy_project(name: str, to: Path) -> Path:
-    """Copy a fixture project; return its root."""
+def copy_project(name: str | Path, to: Path, jax: str = metadata.version("jax")) -> Path:
+    """Copy a project that one version of jax compiles, with that pinned; return its root.
+
+    `name` is a path below `PACKAGES`, or any other.
+    """
     ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
-    return Path(shutil.copytree(PACKAGES / name, to / Path(name).name, ignore=ignored))
+    root = Path(shutil.copytree(PACKAGES / name, to / Path(name).name, ignore=ignored))
+    for file, pattern, pinned in _pins(jax):
+        path = root / file
+        if path.exists():
+            path.write_text(re.sub(pattern, pinned, path.read_text()))
+    return root
+
+
+def _pins(jax: str) -> Iterator[tuple[str, str, str]]:
+    """Yield a file, what stands in it, and what pins this version of jax there."""
+    own = r"(\n\[tool.hatch.metadata.hooks.aotbuild\]\n(?:#.*\n)?dependencies = \[)"
+    yield "pyproject.toml", own, rf'\1"jax=={jax}", '
+    yield MANIFEST, r"(?m)^(toolchains: \[\{jax:) [0-9.]+\}\]", rf"\1 {jax}}}]"
 
 
 def build(root: Path, folder: Path | None = None) -> Package:

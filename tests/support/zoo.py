@@ -19,6 +19,7 @@ import yaml
 from aotbuild.toolchains.uv import run_uv
 from support.installs import pip
 from support.processes import ROOT, TESTS, clean_environment
+from support.projects import copy_project
 
 ZOO = TESTS / "zoo"
 PROGRAMS = ZOO / "programs"
@@ -120,8 +121,10 @@ def build_and_install(program: Program, python: Path, work: Path) -> Built:
     wheels = work / "wheels"
     wheels.mkdir(parents=True)
     building = ("wheel", *options, "--no-build-isolation", "-w", wheels)
+    found = "import importlib.metadata as m; print(m.version('jax'))"
+    jax = subprocess.check_output([python, "-c", found], text=True).strip()
     try:
-        pip(python, *building, program.folder, links=wheels)
+        pip(python, *building, copy_project(program.folder, work, jax), links=wheels)
     except subprocess.CalledProcessError as error:
         msg = f"the wheel of {program.name} was not built:\n{error.output}"
         raise AssertionError(msg) from None

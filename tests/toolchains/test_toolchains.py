@@ -88,15 +88,27 @@ class TestTheRunningEnvironment:
         assert found.toolchains[0].interpreter is None
 
     @pytest.mark.parametrize(
-        "extra",
+        ("extra", "project"),
         [
-            f"toolchains: [{{jax: {OTHER}}}]\n",
-            'targets: [{tpu: {topology: "v5e:2x2"}}]\n',
+            (f"toolchains: [{{jax: {OTHER}}}]\n", ()),
+            ('targets: [{tpu: {topology: "v5e:2x2"}}]\n', ()),
+            ("", (f"jax=={OTHER}",)),
+            ("", ("numpy", f"jaxlib == {OTHER}")),
         ],
     )
     @pytest.mark.process
-    def test_is_not_where_something_is_missing(self, index: Path, folder: Path, extra: str) -> None:
-        assert toolchain(folder, extra).recipe is not None
+    def test_is_not_where_something_is_missing(
+        self, index: Path, folder: Path, extra: str, project: tuple[str, ...]
+    ) -> None:
+        found = toolchain(folder, extra, project)
+        assert found.recipe is not None
+        assert found.jax == (OTHER if OTHER in f"{extra}{project}" else JAX)
+
+    @pytest.mark.parametrize(
+        "own", [f"jax=={JAX}", f"jaxlib=={JAX}", "jax>=0.10", f"jax=={OTHER}; os_name == 'nt'"]
+    )
+    def test_is_that_of_the_project(self, index: Path, folder: Path, own: str) -> None:
+        assert environment(folder, project=(own,)) == probe()
 
     def test_what_a_build_environment_needs_for_it(self, tmp_path: Path) -> None:
         def needed(extra: str) -> list[str]:
@@ -106,6 +118,7 @@ class TestTheRunningEnvironment:
         assert needed("toolchains: [{jax: 0.10.2}]\n") == ["jax==0.10.2", "numpy"]
         tpu = 'targets: [{tpu: {topology: "v5e:2x2"}}]\n'
         assert needed(tpu) == ["jax>=0.10.2"]
+        assert build_requirements(read(tmp_path, tpu), ["jax==0.11.2"]) == []
         for by_uv in (
             f"{tpu}toolchains: [{{jax: 0.10.2}}]\n",
             "toolchains: [{jax: 0.10.2}, {jax: 0.12.0.1}]\n",

@@ -30,11 +30,10 @@ build-backend = "hatch_aotbuild.backend"
 [project]
 name = "slim"
 version = "1.0"
-dynamic = ["dependencies"]
-[tool.hatch.metadata.hooks.aotbuild]
+dependencies = ["aotbuild", "jaxlib==@", "flatbuffers"]
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
 manifest = "aot.yaml"
-""",
+""".replace("@", jaxlib.__version__),
     "aot.yaml": """
 version: 1
 package: slim
