@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from aotbuild.format.target import PORTABLE
 from aotbuild.format.words import did_you_mean, quote
-from aotbuild.manifest.dims import SIGNATURE_OPTIONS
+from aotbuild.manifest.dims import MAX_SIGNATURES, SIGNATURE_OPTIONS
 from aotbuild.manifest.function import Function
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import (
@@ -24,8 +24,6 @@ from aotbuild.manifest.nodes import (
     walk,
 )
 from aotbuild.platforms.building import Description, Request
-
-MAX_SIGNATURES = 100_000
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ them in the place of the YAML. Whatever is not read from YAML is validated fully
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from math import prod
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -25,11 +26,14 @@ from pydantic import (
 )
 
 from aotbuild.format.values import decode, encode
+from aotbuild.format.words import quote
 from aotbuild.manifest import names
 from aotbuild.manifest.specs import ArgSpec
 from aotbuild.platforms.options import Model, Size, listed, refuse
 
 T = TypeVar("T")
+MAX_SIGNATURES = 100_000
+_RANGE = r"[0-9]{1,18}\.\.[0-9]{1,18}"
 FORM = "x-aotbuild-form"  # replaced by a $ref in model.py
 
 # The sizes of all dims, for one signature.
@@ -55,6 +59,22 @@ def decoded(value: Any, info: ValidationInfo) -> Any:
     return value if info.context else decode(value)
 
 
+def _sizes(value: Any) -> Any:
+    """Return the list of sizes that a size, a range such as `1..8`, or a list of them is."""
+    each = listed(value)
+    ranges = [item for item in each if isinstance(item, str) and re.fullmatch(_RANGE, item)]
+    sizes: list[int] = []
+    for item in each if ranges else ():
+        first, last = map(int, item.split("..")) if item in ranges else (item, item)
+        if not isinstance(first, int):
+            refuse(f"expected sizes, and ranges of them such as 1..8, found {quote(str(item))}")
+        if not first <= last < first + MAX_SIGNATURES:
+            most = f"at most {MAX_SIGNATURES:,} sizes"
+            refuse(f"expected a range from low to high, {most}, found {item}")
+        sizes += range(first, last + 1)
+    return sizes if ranges else each
+
+
 def _dims_form(value: Any) -> str:
     return "\0rows" if isinstance(value, list | tuple) else "\0product"
 
@@ -73,8 +93,10 @@ Spec: TypeAlias = Annotated[ArgSpec, unless_yaml(ArgSpec), form("argument_spec")
 StaticMap: TypeAlias = Annotated[
     dict[Any, Any], BeforeValidator(decoded), PlainSerializer(encode), form("static")
 ]
+Range: TypeAlias = Annotated[str, Field(pattern=f"^{_RANGE}$")]
 Sizes: TypeAlias = Annotated[
-    Many[Size], BeforeValidator(listed, json_schema_input_type=Size | Many[Size])
+    Many[Size],
+    BeforeValidator(_sizes, json_schema_input_type=Size | Range | Many[Size | Range]),
 ]
 Dims: TypeAlias = Annotated[
     Annotated[dict[Name, Sizes], Tag("\0product")]
@@ -94,7 +116,8 @@ class SignatureSpec(Model):
     )
     kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
     dims: Dims = Field(
-        default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
+        default={},
+        description="Sizes of the dims: lists and ranges to multiply out, or a list of rows",
     )
     static: StaticMap = Field(
         default={}, description="Static arguments by name or position, with their values"

@@ -84,6 +84,11 @@ class TestDims:
         found = manifest(entry=f"{self.ARGS}, dims: {{b: [1, 2], a: 3}}").functions["f"]
         assert found.rows == ((("b", 1), ("a", 3)), (("b", 2), ("a", 3)))
 
+    @pytest.mark.parametrize("sizes", ["1..3", "[1, 2..3]", "['1..2', 3]"])
+    def test_ranges(self, sizes: str) -> None:
+        found = manifest(entry=f"{self.ARGS}, dims: {{a: {sizes}, b: 4}}").functions["f"]
+        assert found.rows == tuple((("a", size), ("b", 4)) for size in (1, 2, 3))
+
     def test_rows(self) -> None:
         found = manifest(entry=f"{self.ARGS}, dims: [{{a: 1, b: 2}}, {{b: 4, a: 3}}]")
         assert found.functions["f"].rows == ((("a", 1), ("b", 2)), (("a", 3), ("b", 4)))
@@ -95,6 +100,11 @@ class TestDims:
             ("{a: [], b: 1}", "dims.a: expected at least one size, found an empty list"),
             ("{a: [2, 2], b: 1}", "dims.a: the size 2 is listed twice"),
             ("{a: x, b: 1}", "dims.a: expected a whole number, found the text 'x'"),
+            ("{a: 8..1, b: 1}", ("dims.a: expected a range from low to high, at most 100,000 "
+             "sizes, found 8..1")),
+            ("{a: [1..3, 2], b: 1}", "dims.a: the size 2 is listed twice"),
+            ("{a: [1..3, x], b: 1}", ("dims.a: expected sizes, and ranges of them such as 1..8, "
+             "found 'x'")),
             ("[{a: 1, b: 2}, {a: 1}]", ("dims.1: all rows have the same dims; expected a, b, "
              "found a")),
             ("[{a: 1, b: 2}, {b: 2, a: 1}]", "dims.1: this row is listed twice"),

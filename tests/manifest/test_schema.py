@@ -44,6 +44,7 @@ class TestValidator:
     def test_accepts(self, validator: Any, complete: Any) -> None:
         assert [e.message for e in validator.iter_errors(complete)] == []
         complete["targets"] = ["cpu", "portable", {"cpu": {"isa": "host"}}]
+        complete["functions"]["logits"]["dims"] = {"batch": "1..8", "seq": ["1..2", 64]}
         assert validator.is_valid(json.loads(json.dumps(complete)))
 
     @pytest.mark.parametrize(
@@ -61,6 +62,7 @@ class TestValidator:
             (("functions", "logits", "args"), [{"x": 3}]),
             (("functions", "logits", "args"), [{"x": {"like": "m:f", "dim": []}}]),
             (("functions", "logits", "dims"), {"a": "x"}),
+            (("functions", "logits", "dims"), [{"a": "1..8"}]),
             (("functions", "logits", "mesh"), {"a": 0}),
             (("functions", "logits", "out_shardings"), "data"),
             (("functions", "logits", "export"), {"symbolic": {}}),
