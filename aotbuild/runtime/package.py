@@ -17,6 +17,8 @@ from aotbuild.errors import AotbuildError, MissingJax, NoExecutable, UnknownFunc
 from aotbuild.format.index import COMPANIONS, EDITABLE, Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
+from aotbuild.format.target import HOST
+from aotbuild.platforms.base import find_part, machine
 from aotbuild.runtime.checked_blobs import Source, open_index, read_blob
 from aotbuild.runtime.concurrency import SingleFlight, Stats, refuse_if_forked, watch_forks
 from aotbuild.runtime.devices import find_problem, shortage
@@ -31,6 +33,7 @@ POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"
 EDITABLE_NOTE = "%s is an editable install without executables: calls go to the source"
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
+_OLDER = "Use a CPU that has them, or a wheel that was built with jax 0.11.2 or older."
 _CALLS = "its executable has custom calls that are not registered"
 _REGISTER = "Import the package that registers these custom calls first."
 # What XLA says of a custom call that nobody registered, on jaxlib 0.10.2 and 0.12.0.1.
@@ -182,11 +185,15 @@ class Package:
             watch_forks(clients)
 
     def _make_backend(self) -> Backend:
-        """Compare the versions of jaxlib before anything private of it is imported."""
+        """Judge jaxlib's version before anything private or native of it is imported."""
         try:
             from jaxlib.version import __version__ as found  # a text; nothing native is loaded
         except ImportError:
             found = "none"
+        here, checks = machine(), find_part(HOST, "checks")
+        if missing := checks.missing_for_jaxlib(found, here.architecture, here.features):
+            reason = f"jaxlib {found} needs {', '.join(missing)}, which this CPU lacks"
+            raise NoExecutable(self.name, "no executable may run here", [reason], _OLDER)
         expected = str(self.index.header.get("jaxlib", found))
         is_other = found not in expected.split(", ")
         if self.arrays != "jax":

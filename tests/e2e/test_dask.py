@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from support.installs import build_wheel
+from support.levels import OTHER_LEVEL
 from support.processes import clean_environment
 from support.projects import PYPROJECT
 
@@ -25,11 +26,11 @@ pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 MANIFEST = """
 version: 1
 package: proj
-targets: [{cpu: {isa: [x86-64-v2+avx, x86-64-v3]}}, portable]
+targets: [{cpu: {isa: [OTHER, x86-64-v3]}}, portable]
 functions:
   f: {call: "proj.m:f", args: [x: "f32[n]"], dims: {n: [1, 2, 3, 4, 5]}, constants: hoist}
   g: {call: "proj.m:g", args: [x: "f32[n]"], dims: {n: [6, 7, 8]}, static: {k: [2]}}
-"""
+""".replace("OTHER", OTHER_LEVEL)
 # What happens to a machine while it traces a size: its process is killed, once or each time.
 SOURCE = """
 import os

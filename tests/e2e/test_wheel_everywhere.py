@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from support.cli import run
 from support.installs import build_wheel, install_by_uv
-from support.levels import OTHER_LEVEL
+from support.levels import HAS_V4
 from support.projects import copy_project
 
 from aotbuild.toolchains.uv import find_python
@@ -58,7 +58,7 @@ def wheel(newer: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (root / MANIFEST).read_text()
     for shown, here in (
         ('python: "3.12"', f'python: "{newer}"'),
-        ("x86-64-v4]", f"{OTHER_LEVEL}]"),
+        (", x86-64-v4]", f"{', x86-64-v4' * HAS_V4}]"),
     ):
         assert shown in text
         text = text.replace(shown, here)
@@ -91,7 +91,7 @@ class TestTheWheel:
         }
         native = {
             ("predict", "cpu:x86-64-v3:1"),
-            ("predict", f"cpu:{OTHER_LEVEL}:1"),
+            *([("predict", "cpu:x86-64-v4:1")] if HAS_V4 else []),
             ("predict", "cuda:h100-sxm:1"),
             ("predict", "cuda:h200:1"),
             ("predict", "tpu:v5e:2x2:1"),

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.packages import build, write
-from support.processes import fresh
+from support.processes import fresh, run_fresh
+
+from aotbuild.platforms.cpu import host as cpuinfo
 
 pytestmark = pytest.mark.process
 
@@ -104,3 +106,25 @@ json.dump([names, sorted({"jax", "jaxlib", "numpy", "safetensors"} & set(sys.mod
     names, loaded = fresh(code, str(folder))
     assert names == ["noise", "scan", "shift", "solve", "step"]
     assert loaded == []
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+@pytest.mark.parametrize(("jaxlib", "lacks"), [("0.12.0.1", "fma"), ("0.10.2", "")])
+def test_a_cpu_below_what_jaxlib_needs(folder: Path, arrays: str, jaxlib: str, lacks: str) -> None:
+    """The message comes before jaxlib is imported, which raises, or runs what the CPU lacks."""
+    if (
+        not {"avx", "avx2", "bmi2", "f16c", "fma"} <= cpuinfo.features()
+        or cpuinfo.read_cpuid() is None
+    ):
+        pytest.skip("masks features of the CPU")
+    code = f"""
+import sys, numpy, aotbuild
+import jaxlib.version
+jaxlib.version.__version__ = {jaxlib!r}
+library = aotbuild.load(sys.argv[1], arrays={arrays!r})
+library.solve(numpy.eye(3, dtype="float32"))
+"""
+    hidden = "glibc.cpu.hwcaps=-FMA"
+    done = run_fresh(code, str(folder), check=False, GLIBC_TUNABLES=hidden)
+    reason = f"jaxlib {jaxlib} needs {lacks}, which this CPU lacks\nUse a CPU that has them, or a"
+    assert (reason in done.stderr) == bool(lacks), done.stderr

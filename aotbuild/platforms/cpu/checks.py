@@ -1,9 +1,9 @@
 """The ISA check: levels of CPU instruction sets, and whether a CPU has what an executable uses.
 
 `x86-64-v3` and `x86-64-v4` are those of the x86-64 psABI (x86-64-ABI 1.0, table 3.1:
-Micro-Architecture Levels). `x86-64-v2+avx` is the floor that jaxlib itself needs: below AVX it
-refuses to import. What is above `x86-64-v4` are the steps that XLA:CPU knows, in its order: Cascade
-Lake has the first, Cooper Lake and Zen 4 the second, Sapphire Rapids the third.
+Micro-Architecture Levels). `x86-64-v2+avx` is the floor that jaxlib itself needs before 0.12:
+below AVX it refuses to import. What is above `x86-64-v4` are the steps that XLA:CPU knows, in its
+order: Cascade Lake has the first, Cooper Lake and Zen 4 the second, Sapphire Rapids the third.
 Feature names are those of /proc/cpuinfo on Linux.
 """
 
@@ -19,6 +19,7 @@ from aotbuild.platforms.base import Checks, Host, check_plugin
 _V2_AVX = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2", "avx"})
 _V3 = _V2_AVX | {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_JAXLIB = frozenset({"avx2", "bmi2", "f16c", "fma"})
 _VNNI = _V4 | {"avx512_vnni"}
 _BF16 = _VNNI | {"avx512_bf16"}
 _AMX = _BF16 | {"amx_tile", "amx_int8", "amx_bf16"}
@@ -152,6 +153,18 @@ class CpuChecks(Checks):
 
     def check_target(self, target: Target) -> None:
         level_of(target.detail)
+
+    def missing_for_jaxlib(
+        self, version: str, architecture: str, features: AbstractSet[str]
+    ) -> tuple[str, ...]:
+        """Return what a CPU lacks for a version of jaxlib, which then refuses to be imported.
+
+        See jaxlib/cpu_feature_guard.c; read in 0.11.2 and 0.12.0.1. Empty if nothing is known.
+        """
+        if architecture != "x86_64" or not features:
+            return ()
+        numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
+        return tuple(sorted((_JAXLIB if numbers >= [0, 12] else {"avx"}) - features))
 
     def rank(self, detail: str) -> int:
         return rank(detail) if detail in LEVELS else -1

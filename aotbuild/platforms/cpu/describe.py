@@ -19,6 +19,7 @@ from aotbuild.platforms.building import (
     Versions,
 )
 from aotbuild.platforms.cpu.checks import LEVELS, level_of, missing_level_reason
+from aotbuild.platforms.cpu.checks import PLATFORM as CHECKS
 from aotbuild.platforms.options import Model, listed, refuse
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
@@ -127,6 +128,15 @@ class Cpu(Description):
             reason = missing_level_reason(level, machine.architecture, best)
             if reason:
                 yield f"cpu: {reason}"
+                continue
+            known = level_of(level)
+            lacking = CHECKS.missing_for_jaxlib(versions.jaxlib, known.architecture, known.features)
+            if lacking:
+                yield (
+                    f"cpu: ISA level {level} lacks {', '.join(lacking)}, without which jaxlib "
+                    f"{versions.jaxlib} refuses to be imported; name a higher level, or compile "
+                    "with jax 0.11.2 or older"
+                )
 
     def notes(self, request: Request, machine: BuildMachine) -> Iterator[str]:
         if "host" in request.options.isa:

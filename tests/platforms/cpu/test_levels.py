@@ -153,6 +153,15 @@ class TestPlan:
             "build on a machine that has it, or with jax 0.11.2 or later, which can on any"
         )
 
+    def test_a_level_below_what_jaxlib_needs(self) -> None:
+        with pytest.raises(PlanError) as caught:
+            plan("targets: [cpu: {isa: x86-64-v2+avx}]\n", NEW)
+        assert str(caught.value) == (
+            "aot.yaml: targets: cpu: ISA level x86-64-v2+avx lacks avx2, bmi2, f16c, fma, without "
+            "which jaxlib 0.12.0 refuses to be imported; name a higher level, or compile with jax "
+            "0.11.2 or older"
+        )
+
     def test_a_newer_one_makes_any_level_in_one_process(self) -> None:
         ((settings, job, _),) = make_jobs(plan(ANY, NEW).units)
         assert settings.cap is None
