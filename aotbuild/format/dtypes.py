@@ -84,6 +84,9 @@ _TABLE = (
 # By their long names, and by their short ones.
 DTYPES = {dtype.name: dtype for dtype in _TABLE}
 BY_SHORT = {dtype.short: dtype for dtype in _TABLE}
+# jax names them from 0.12 on, and XLA compiles no operation on them.
+UNUSABLE = {"int1": "i1", "uint1": "u1", **{f"float6_{n}": f"f6_{n}" for n in ("e2m3fn", "e3m2fn")}}
+WIDER = "XLA compiles no operation on it; use a wider one: i2, u2, or a float8 type"
 # What becomes another dtype without `jax_enable_x64`.
 NARROWED = {dtype.name: dtype.narrowed for dtype in _TABLE if dtype.narrowed}
 
@@ -94,6 +97,9 @@ def long_dtype(name: str) -> str:
         return name
     if name in BY_SHORT:
         return BY_SHORT[name].name
+    if name in UNUSABLE or name in UNUSABLE.values():
+        msg = f"dtype {name!r}: {WIDER}"
+        raise ValueError(msg)
     # A late import: a cold start pays for it, and only errors need it.
     from aotbuild.format.words import did_you_mean
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import export
 
 from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host
-from aotbuild.runtime.checked_blobs import Source, read_blob
+from aotbuild.runtime.checked_blobs import Source
 from aotbuild.runtime.compatibility import Verdict, portable_reasons
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxExecutableLoader, probe
+from aotbuild.runtime.jax.fallback import read_exported
 from aotbuild.runtime.jax.placement import Placement, default_devices, leaf_shardings
 from aotbuild.runtime.package import Loader
 from aotbuild.verify.outcome import Callee, Loaded, Status
@@ -44,7 +44,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
 
 def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     """Read an exported function and its StableHLO; it is compiled when it is called."""
-    exported = export.deserialize(bytearray(read_blob(source, record.blob)))
+    exported = read_exported(source, record)
     exported.mlir_module()
     if reasons := portable_reasons(record, host):
         return Loaded(Status.PASS, no_call="; ".join(reasons))

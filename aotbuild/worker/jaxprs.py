@@ -6,10 +6,12 @@ of its rows, and an error shows the first row that differs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
+import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.sharding import Mesh, NamedSharding
@@ -17,6 +19,7 @@ from jax.sharding import Mesh, NamedSharding
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.dtypes import UNUSABLE, WIDER
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.leaves import array_digest, is_array
 
@@ -73,6 +76,33 @@ def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
         raise TraceRefused(msg)
 
 
+def refuse_callbacks(job: Job, closed_jaxpr: Any, platform: str) -> NoReturn:
+    """Raise TraceRefused with the operations whose lowering calls Python, as that of `spsolve`."""
+    leaves = {each.primitive: each for each in _leaf_equations(closed_jaxpr)}
+    names = (f" ({e.primitive}){_at(e)}" for e in leaves.values() if _lowers_to_python(e, platform))
+    found = "\n".join(f"{job.call} calls back into Python{name}" for name in names)
+    msg = f"{found or f'{job.call} calls back into Python'}\n  {_CALLBACK_REMEDY}"
+    raise TraceRefused(msg)
+
+
+def _leaf_equations(closed: Any) -> Iterator[Any]:
+    for equation in body_of(closed).eqns:
+        inner = list(inner_jaxprs(equation))
+        yield from (
+            itertools.chain.from_iterable(map(_leaf_equations, inner)) if inner else [equation]
+        )
+
+
+def _lowers_to_python(equation: Any, platform: str) -> bool:
+    avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
+    jitted = jax.jit(lambda *values: equation.primitive.bind(*values, **equation.params))
+    try:
+        stage = jitted.trace(*avals).lower(lowering_platforms=(platform,))
+    except Exception:  # noqa: BLE001 - one that cannot be lowered alone is not named
+        return False
+    return jax_private.has_host_callbacks(stage)
+
+
 def _refs(closed_jaxpr: Any) -> Iterator[str]:
     jaxpr = closed_jaxpr.jaxpr
     for variable, constant in zip(jaxpr.constvars, closed_jaxpr.consts, strict=True):
@@ -83,6 +113,8 @@ def _refs(closed_jaxpr: Any) -> Iterator[str]:
     for variable in jaxpr.invars:
         if str(variable.aval).startswith("Ref{"):
             yield f"takes a mutable array, {variable.aval}\n  {_REF_REMEDY}"
+        if (dtype := _dtype(variable)) in UNUSABLE:
+            yield f"takes an array of {dtype}: {WIDER}"
 
 
 def _equations(closed: Any) -> Iterator[str]:
@@ -91,9 +123,15 @@ def _equations(closed: Any) -> Iterator[str]:
         if name == "debug_print" or "callback" in name:
             what = "prints from Python" if name == "debug_print" else "calls back into Python"
             yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
+        elif unusable := UNUSABLE.keys() & set(map(_dtype, equation.outvars)):
+            yield f"makes an array of {', '.join(unusable)} ({name}){_at(equation)}: {WIDER}"
         else:
             for inner in inner_jaxprs(equation):
                 yield from _equations(inner)
+
+
+def _dtype(variable: Any) -> str:
+    return str(getattr(variable.aval, "dtype", ""))
 
 
 def _at(equation: Any) -> str:
@@ -196,7 +234,7 @@ class Program:
 
 def _aval(variable: Any) -> str:
     aval = variable.aval
-    return f"{getattr(aval, 'dtype', '')}{list(getattr(aval, 'shape', ()))}"
+    return f"{_dtype(variable)}{list(getattr(aval, 'shape', ()))}"
 
 
 def _constant(value: Any) -> str:

@@ -102,7 +102,7 @@ def check_dtypes(call: str, outputs: Iterable[tuple[Any, Any]]) -> None:
         try:
             long_dtype(str(leaf.dtype))
         except ValueError as err:
-            msg = f"{place} {leaf.dtype}, which no executable is made for here: {err}"
+            msg = f"{place} {leaf.dtype}, which no executable takes: {err}"
             raise TraceRefused(msg) from err
 
 

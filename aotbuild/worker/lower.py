@@ -19,7 +19,7 @@ from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.blobs import BlobFolder
-from aotbuild.worker.jaxprs import meshes
+from aotbuild.worker.jaxprs import meshes, refuse_callbacks
 from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.leaves import to_aval
 from aotbuild.worker.shardings import Spec, named_sharding
@@ -163,9 +163,12 @@ def _lower(
 ) -> Any:
     try:
         with in_mesh(traced.context):
-            return (
+            stage = (
                 jit_flat(traced, device).trace(*traced.leaves).lower(lowering_platforms=platforms)
             )
+            if jax_private.has_host_callbacks(stage):
+                refuse_callbacks(traced.job, traced.closed_jaxpr, target.platform)
+            return stage
     except TraceRefused:
         raise
     except Exception as err:  # lowering rules raise many types

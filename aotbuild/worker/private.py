@@ -234,12 +234,10 @@ def module_bytes(lowered: jax.stages.Lowered) -> bytes:
     return buffer.getvalue()
 
 
-def is_host_callback(custom_call: str) -> bool:
-    """Return whether a custom-call target calls Python by an index: `xla_ffi_python_…_callback`.
-
-    Private: the names of jax._src.callback.emit_python_callback.
-    """
-    return custom_call.startswith("xla_ffi") and custom_call.endswith("_callback")
+def has_host_callbacks(lowered: jax.stages.Lowered) -> bool:
+    """Return whether a module calls Python by an index. Private: `_lowering.compile_args`."""
+    lowering: Any = lowered._lowering
+    return bool(lowering.compile_args.get("host_callbacks"))
 
 
 def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:

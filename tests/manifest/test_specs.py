@@ -72,6 +72,8 @@ class TestText:
             ("f32[bacth]", "unknown dim 'bacth' (did you mean 'batch'?)"),
             ("f32[qq]", "unknown dim 'qq'; known: batch"),
             ("f32[2*batch]", "'f32[2*batch]': '2*batch' is neither a size nor the name of a dim"),
+            ("i1[2]", ("dtype 'i1': XLA compiles no operation on it; use a wider one: i2, u2, or a "
+             "float8 type")),
             ("3", "expected a spec such as 'f32[8,128]', found the number 3"),
         ],
     )  # fmt: skip

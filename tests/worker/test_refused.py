@@ -53,6 +53,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "importing proj.wide sets it to true",
         "Take it out of one of them.",
     ),
+    "spsolve": ("calls back into Python (spsolve) at", "@spsolve", "Remove it, or move it outside"),
+    "narrow": (
+        "makes an array of float6_e2m3fn (convert_element_type) at",
+        "@narrow",
+        "XLA compiles no operation on it; use a wider one",
+    ),
     "float0": (
         "proj.bad:float0 returns an array at result['grads'][1] of dtype float0",
         "Return None or zeros in its place, or leave it out.",

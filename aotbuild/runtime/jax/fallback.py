@@ -168,6 +168,24 @@ class PythonSource:
             raise NotTransformable(name, call, f"{type(err).__name__}: {err}") from err
 
 
+def read_exported(source: Source, record: Record) -> Any:
+    """Return the exported function of a portable record; AotbuildError if this jax refuses it."""
+    from jax import export
+
+    try:
+        return export.deserialize(bytearray(read_blob(source, record.blob)))
+    except AotbuildError:
+        raise
+    except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
+        by = record.provenance.get("jax", "of an unknown version")
+        msg = (
+            f"{record}: jax {jax.__version__}, and every later one, refuses to read what jax {by} "
+            f"exported\n  found    {type(err).__name__}: {err}\nBuild the wheel again with a newer "
+            "jax."
+        )
+        raise AotbuildError(msg) from err
+
+
 class Portable:
     """Compiles and runs the StableHLO of one package, once for each record and its devices."""
 
@@ -224,24 +242,12 @@ class Portable:
         return outputs
 
     def _jit(self, record: Record, options: dict[str, Any]) -> Callable[..., Any]:
-        exported = self._exported.get(record.blob.sha256, lambda: self._deserialize(record))
+        exported = self._exported.get(
+            record.blob.sha256, lambda: read_exported(self._source, record)
+        )
         donated = tuple(record.calling.donated) or None
         run: Callable[..., Any] = jax.jit(exported.call, donate_argnums=donated, **options)
         return run
-
-    def _deserialize(self, record: Record) -> Any:
-        from jax import export
-
-        data = read_blob(self._source, record.blob)
-        try:
-            return export.deserialize(bytearray(data))
-        except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
-            by = record.provenance.get("jax", "of an unknown version")
-            msg = (
-                f"{record}: jax.export {jax.__version__} cannot read what jax {by} exported: "
-                f"{type(err).__name__}: {err}\nBuild the wheel again with a newer jax."
-            )
-            raise AotbuildError(msg) from err
 
     def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:
         self._stats.count("portable_compiled")
