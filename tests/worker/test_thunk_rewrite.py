@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aotbuild.format.protobuf import fields
+from aotbuild.format.protobuf import fields, replaced
 from aotbuild.format.target import Target
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.thunk_rewrite.canonical import canonical
-from aotbuild.worker.thunk_rewrite.program import shrink_program, split
+from aotbuild.worker.thunk_rewrite.canonical import _FEATURES, _MACHINE, canonical
+from aotbuild.worker.thunk_rewrite.program import RESULT, shrink_program, split
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, rewrite
 
 # XLA then calls no library that builds pipelines.
@@ -119,6 +119,19 @@ def test_one_program_has_one_sequence_of_bytes(name: str) -> None:
     # XLA passes buffers to the one kernel of a small loop in any order, which is in its code.
     assert (canonical(again, JAXLIB) == ordered) or b"computation_kernel_emitter" in data
     assert run(ordered, args) == run(data, args)
+
+
+def test_xla_says_nothing_of_features_that_no_code_uses(capfd: pytest.CaptureFixture[str]) -> None:
+    """XLA logs an error for each feature of the machine that compiled, which this one lacks."""
+    data, args = compiled("layers")
+    head, body = split(data)
+    foreign = head + replaced(body, [RESULT, _MACHINE, _FEATURES], b"+sse2,+xop,+kl")
+    run(foreign, args)
+    assert "+xop is not  supported" in capfd.readouterr().err
+    silent = canonical(foreign, JAXLIB)
+    assert silent == canonical(data, JAXLIB)
+    assert run(silent, args) == run(data, args)
+    assert capfd.readouterr().err == ""
 
 
 def test_bytes_of_an_unknown_form_stay() -> None:

@@ -4,6 +4,10 @@ XLA:CPU compiles parts of a program in threads, and serializes their object file
 which they were finished. It counts the modules of a process, and writes the number of the module
 into the program and into each thunk. Neither changes what runs: the linker finds functions by their
 names, and a process that loads an executable gives its module a number of its own.
+
+Before 0.11.2, XLA also writes the features of the CPU that compiled, all but those above the cap of
+the level, and logs an error for each one that the loading CPU lacks, used or not. A record has the
+features that the code does use, so these are left out, as they are in what 0.11.2 and later write.
 """
 
 from __future__ import annotations
@@ -33,8 +37,8 @@ from aotbuild.worker.thunk_rewrite.program import (
     split,
 )
 
-# CompilationResultProto: object files. HloModuleProto: the number.
-_OBJECT_FILE, _MODULE_ID = 8, 5
+# CompilationResultProto: object files, the machine, with features. HloModuleProto: the number.
+_OBJECT_FILE, _MACHINE, _MODULE_ID, _FEATURES = 8, 9, 5, 3
 # InfoProto of a thunk.
 _MODULE_ID_OF_THUNK = MODULE[1]
 
@@ -55,6 +59,8 @@ def canonical(data: bytes, jaxlib: str) -> bytes:
 
 def _result(result: bytes) -> bytes:
     result = replaced(result, MODULE_PATH, _without(module_of(result), _MODULE_ID))
+    if machine := bytes_of(result, _MACHINE):
+        result = replaced(result, [_MACHINE], _without(machine, _FEATURES))
     sequence = bytes_of(result, SEQUENCE)
     if sequence:
         result = replaced(result, [SEQUENCE], _sequence(sequence))

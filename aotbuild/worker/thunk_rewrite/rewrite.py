@@ -26,7 +26,7 @@ from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program
 from aotbuild.worker.user_errors import shorten
 
 # Part of the store's key. Increase it when the same executable would become other bytes.
-VERSION = 6
+VERSION = 7
 # What a record's provenance says of a rewritten executable: XLA loads it; and it gave the same
 # results as the plain one.
 LOADED = {"check": "loaded"}
