@@ -84,6 +84,7 @@ NAMED_OUTSIDE = {
     "format/record_json.py": {"cuda"},  # the same
     "errors.py": {"gpu"},  # the public name NoGpu
     "cli/exit_codes.py": {"gpu"},  # the same
+    "platforms/hook-aotbuild.py": {"cpu"},  # jaxlib.cpu, of which PyInstaller is told
     "cli/doctor.py": {"gpu"},  # --describe-gpu, and the key of its JSON
 }
 # Names that Python, Linux and jax gave.

@@ -276,9 +276,16 @@ def platform_of(device: Any) -> str:
 @cache
 def names(part: str = "describe") -> tuple[str, ...]:
     """Return the platforms that have a part, sorted; the portable format comes last."""
-    folders = (folder for place in platforms.__path__ for folder in Path(place).iterdir())
-    found = {folder.name for folder in folders if (folder / f"{part}.py").exists()}
+    import pkgutil  # few processes ask; it also knows what is inside of a zip file or a bundle
+
+    known = (module.name for module in pkgutil.iter_modules(platforms.__path__) if module.ispkg)
+    found = [name for name in known if find_spec(f"{platforms.__name__}.{name}.{part}")]
     return tuple(sorted(found, key=lambda name: (name == PORTABLE, name)))
+
+
+def hook_dirs() -> list[str]:
+    """Return the folder of the hook for PyInstaller, which finds this by an entry point."""
+    return [str(Path(__file__).parent)]
 
 
 def known_names() -> tuple[str, ...]:

@@ -14,9 +14,8 @@ from support.processes import ROOT
 
 import aotbuild
 from aotbuild import errors
-from aotbuild.cli.app import COMMANDS
+from aotbuild.cli.app import COMMANDS, OF_BUILDS, OF_CALLS, OF_CHILDREN
 from aotbuild.cli.command import Command
-from aotbuild.format.variables import INTERNAL, OF_BUILDS, OF_CALLS
 from aotbuild.manifest import parse_manifest
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -142,7 +141,7 @@ def test_the_variables_are_documented() -> None:
     page = text_of(DOCS / "reference" / "runtime.md")
     table = page.partition("## Environment variables\n")[2].partition("\n## ")[0]
     shown = set(re.findall(r"`(AOTBUILD_[A-Z_]+)`", table))
-    assert shown == {*OF_BUILDS, *OF_CALLS, *INTERNAL}
+    assert shown == {*OF_BUILDS, *OF_CALLS, *OF_CHILDREN}
 
 
 @pytest.mark.parametrize("name", aotbuild.__all__)

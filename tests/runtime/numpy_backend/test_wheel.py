@@ -146,6 +146,26 @@ def test_beside_another_jaxlib(python: Path, tmp_path: Path) -> None:
         assert reason in done.stdout
 
 
+def test_in_a_bundle_and_in_a_zip_file(built: Path, links: Path, tmp_path: Path) -> None:
+    """PyInstaller's program has the parts, kernels and executables that are found by name only."""
+    bundler = install_by_uv(tmp_path / "env", built, "pyinstaller", links=links)
+    (tmp_path / "app.py").write_text(CALL)
+    options = ("--log-level", "ERROR", "--exclude-module", "setuptools", "app.py")
+    command = [bundler, "-m", "PyInstaller", *options]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    (aotbuild_wheel,) = links.glob("aotbuild-*.whl")
+    env = {**os.environ, "PYTHONPATH": str(aotbuild_wheel), "JAX_PLATFORMS": "tpu,cpu"}
+    for program, settings in (
+        ([tmp_path / "dist" / "app" / "app"], os.environ),
+        ([bundler, "-c", CALL], env),
+    ):
+        done = subprocess.run(
+            program, capture_output=True, text=True, cwd=tmp_path, env=dict(settings)
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)[-1] == "MissingJax"
+
+
 def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
     code = (
         "from importlib.metadata import distributions\n"
@@ -153,7 +173,8 @@ def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
     )
     listed = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     names = set(listed.stdout.split())
-    assert names == {"aotbuild", "jaxlib", "ml-dtypes", "numpy", "scipy", "slim"}
+    own = {"aotbuild", "flatbuffers", "slim"}
+    assert names == {*own, "jaxlib", "ml-dtypes", "numpy", "scipy"}
 
 
 @pytest.mark.parametrize("command", ["inspect", "doctor", "verify --no-run", "verify"])
