@@ -176,8 +176,9 @@ class NoArtifacts(AotbuildError):
         places = "".join(f"\n  searched {place}" for place in self.searched)
         kind = "wheel" if package.endswith(".whl") else "package"
         remedy = (
-            "It was installed from sources without the aotbuild hook. Build its wheel with "
-            "`pip wheel .` and install that, or run `aotbuild build --in-place`."
+            "It was installed from sources without the aotbuild hook, or with a manifest that has "
+            "problems. Build its wheel with `pip wheel .` and install that, or run `aotbuild build "
+            "--in-place`."
         )
         if kind == "wheel":
             remedy = (

@@ -36,6 +36,13 @@ dependencies = [
     "aotbuild~={aotbuild}",
 ]
 
+[dependency-groups]
+dev = ["aotbuild[build]"]  # `uv run aotbuild plan`
+
+[tool.hatch.build.targets]  # twine 6.2 refuses 2.5, which hatchling 1.33 writes
+wheel.core-metadata-version = "2.4"
+sdist.core-metadata-version = "2.4"
+
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
 manifest = "{manifest}"
 

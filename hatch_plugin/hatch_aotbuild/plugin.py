@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from aotbuild.build.interrupts import end_on_signals
-from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.errors import AotbuildError, ManifestError, PlanError
 from aotbuild.format.dist_info import installed_version
 from aotbuild.format.index import EDITABLE, FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.format.layout import PYPI_LIMIT
@@ -49,7 +49,10 @@ class AotBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = NAME
 
     def dependencies(self) -> list[str]:
-        """Return what the build environment needs: the project's dependencies and its jax."""
+        """Return what the build environment needs: the project's dependencies and its jax.
+
+        Nothing for a manifest with problems, which `initialize` reports.
+        """
         if self.target_name != "wheel":
             return []
         with self._abort_on_error():
@@ -57,13 +60,16 @@ class AotBuildHook(BuildHookInterface[Any]):
             from aotbuild.manifest import load_manifest
             from aotbuild.toolchains.project import project_requirements
 
-            manifest = load_manifest(self._manifest)
+            try:
+                manifest = load_manifest(self._manifest)
+            except ManifestError:
+                return []
             return build_requirements(manifest, project_requirements(Path(self.root)))
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the manifest and add the `_aot` folder to the wheel; `build_data` changes last.
 
-        An editable install gets an index without executables.
+        An editable install gets an index without executables, or none if the manifest has problems.
         """
         if self.target_name != "wheel":
             return
@@ -85,7 +91,12 @@ class AotBuildHook(BuildHookInterface[Any]):
         from aotbuild.build.sources import find_sources
         from aotbuild.manifest import load_manifest
 
-        manifest = load_manifest(self._manifest)
+        try:
+            manifest = load_manifest(self._manifest)
+        except ManifestError as err:
+            # As `init` leaves it. `uv run` installs the project before it runs `aotbuild plan`.
+            self.app.display_warning(f"aotbuild: {err}\nUntil then, load() finds nothing here.")
+            return
         sources = find_sources(Path(self.root), manifest.package, self._packages)
         self._artifacts.mkdir()
         (self._artifacts / INDEX_NAME).write_bytes(editable_index(manifest))

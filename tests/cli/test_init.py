@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from support.cli import run
@@ -92,6 +95,22 @@ def test_what_is_left_is_refused_and_then_planned(project: Path) -> None:
     text = manifest.read_text().replace("s: TODO", "s: f32[4]").replace("x: TODO", "x: f32[4]")
     manifest.write_text(text.replace("act: TODO", "act: [a, b]"))
     assert [*load_manifest(manifest).functions] == ["score"]
+
+
+def test_what_is_left_can_be_installed(project: Path, tmp_path: Path) -> None:
+    """`uv run aotbuild plan` installs the project before it says where the TODOs are."""
+    run("init", "mypkg.model:score")
+    code = "import sys; from hatch_aotbuild import backend as b\n"
+    code += "assert b.get_requires_for_build_editable() in ([], ['editables~=0.3'])\n"
+    command = [sys.executable, "-c", f"{code}b.build_editable(sys.argv[1])", str(tmp_path)]
+    done = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True)
+    assert "aot.yaml:10:18: functions.score.args.0.weights: TODO is left here" in done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if "_aot" in name]
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        # twine 6.2 refuses 2.5, which hatchling 1.33 writes.
+        assert archive.read(metadata).startswith(b"Metadata-Version: 2.4\n")
 
 
 def test_files_that_exist_stay(project: Path) -> None:
