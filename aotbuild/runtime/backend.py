@@ -19,6 +19,7 @@ from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.padding import Fills, PadPlan
 from aotbuild.runtime.trees import Leaves
 
 
@@ -120,12 +121,12 @@ class PaddedArrays(Protocol):
         """Return (expected, found, remedy) if a leaf cannot be padded, else None."""
         ...
 
-    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
-        """Return a leaf padded; `enlarge` returns a numpy array of the larger shape."""
+    def pad(self, leaf: Any, plan: PadPlan, index: int) -> Any:
+        """Return a leaf padded; the plan pads a numpy array that is the leaf of this index."""
         ...
 
-    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """Return the first part of a result on each axis."""
+    def cut(self, array: Any, shape: tuple[int, ...], fills: Fills) -> Any:
+        """Return the first part of a result on each axis; `fills` are of results that stay."""
         ...
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.format.aval import Aval
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backend import Backend
 
 Shape = tuple[int, ...]
+# For each padded axis, where its padding begins and what it holds.
+Fills: TypeAlias = tuple[tuple[int, int, Any], ...]
 
 # Plans that are cached for each function.
 _MOST_PLANS = 1024
@@ -68,16 +69,24 @@ class PadPlan:
 
     def pad(self, leaf: int, array: Any) -> Any:
         """Return a numpy array of the bucket's shape, with the padding at the end of each axis."""
-        axes = self.padding.leaves[leaf]
-        shape = resized(axes, array.shape, self.bucket)
+        shape = self.padded_shape(leaf, array.shape)
         larger = aligned(math.prod(shape) * array.dtype.itemsize).view(array.dtype).reshape(shape)
-        # The later dim owns the corners, so it is filled last and over the whole width.
-        for axis, dim in sorted(axes, key=lambda pair: pair[1]):
-            beyond = [slice(None)] * array.ndim
-            beyond[axis] = slice(self.given[dim], None)
-            larger[tuple(beyond)] = self.padding.dims[dim].value
+        fill(larger, self.fills(self.padding.leaves[leaf]))
         larger[tuple(slice(size) for size in array.shape)] = array
         return larger
+
+    def padded_shape(self, leaf: int, shape: Shape) -> Shape:
+        """Return the shape that a leaf is padded to."""
+        return resized(self.padding.leaves[leaf], shape, self.bucket)
+
+    def fills(self, axes: Sequence[tuple[int, int]]) -> Fills:
+        """Return what is filled where, for the axes of a leaf or an output.
+
+        The later dim owns the corners, so it is filled last and over the whole width.
+        """
+        dims = self.padding.dims
+        ordered = sorted(axes, key=lambda pair: pair[1])
+        return tuple((axis, self.given[dim], dims[dim].value) for axis, dim in ordered)
 
     def cut_shape(self, output: int, shape: Shape) -> Shape | None:
         """Return the shape of an output without padding, or None if the output has none.
@@ -90,6 +99,14 @@ class PadPlan:
             raise ValueError(msg)
         cut = resized(axes, shape, self.given)
         return None if cut == shape else cut
+
+
+def fill(larger: Any, fills: Fills) -> None:
+    """Fill the padding of a numpy array; ValueError or OverflowError for a value it cannot hold."""
+    for axis, start, value in fills:
+        beyond = [slice(None)] * larger.ndim
+        beyond[axis] = slice(start, None)
+        larger[tuple(beyond)] = value
 
 
 def find_plan(index: Index, function: Function, signature: Signature) -> PadPlan | None:
@@ -206,7 +223,7 @@ class PaddedCalls:
                 path = leaf_paths(bound, trees)[index]
                 raise InvalidArgument(self._function.name, path, *problem)
             try:
-                leaves[index] = arrays.pad(leaves[index], partial(plan.pad, index))
+                leaves[index] = arrays.pad(leaves[index], plan, index)
             except (ValueError, OverflowError) as err:  # a value that the dtype does not have
                 msg = f"{self._function.name}: padding failed: {err}; rebuild the wheel"
                 raise AotbuildError(msg) from err
@@ -228,5 +245,8 @@ class PaddedCalls:
         except ValueError as err:
             msg = f"{name}: {err}; rebuild the wheel"
             raise AotbuildError(msg) from err
-        pairs = zip(outputs, shapes, strict=True)
-        return [array if s is None else self._backend.padding.cut(array, s) for array, s in pairs]
+        rows = zip(outputs, shapes, map(plan.fills, plan.padding.outputs), strict=True)
+        cut = self._backend.padding.cut
+        return [
+            array if shape is None else cut(array, shape, fills) for array, shape, fills in rows
+        ]

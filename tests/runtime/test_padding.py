@@ -20,6 +20,7 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.signature import Function, Signature
+from aotbuild.runtime import padding
 from aotbuild.runtime.padding import (
     Disagreement,
     buckets_for,
@@ -150,20 +151,36 @@ class TestCalls:
             library.f(kept)
         assert library.stats()["padded"] == (arrays == "numpy")
 
-    def test_a_result_that_is_cut_stays_on_the_device(self, tmp_path: Path) -> None:
-        library = doubling(tmp_path, "numpy")
-        kept = library.f.keeping()(X)
+    def test_a_result_that_stays_is_not_copied(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It keeps its padding, with the manifest's value in it, and no call sees that."""
+        library = doubling(tmp_path, "numpy", value=7)
+        step = library.f.keeping()
+        kept = step(X)
         assert isinstance(kept, aotbuild.DeviceArray)
+        assert (kept.shape, kept.nbytes, len(kept)) == ((3,), 12, 3)
         np.testing.assert_array_equal(kept, X * 2)
-        np.testing.assert_array_equal(library.f(kept), X * 4)
+        np.testing.assert_array_equal(library.f(np.zeros(4, "float32")), np.zeros(4))
+        with monkeypatch.context() as patch:
+            patch.setattr(padding, "aligned", None)  # memory for a padded copy
+            np.testing.assert_array_equal(library.f(kept), X * 4)
+            kept = step(step(kept))
+        assert kept.whole().__array__().tolist() == [8, 16, 24, 7]
+        np.testing.assert_array_equal(library.total(kept), 48)  # compiled for 3
+        other = doubling(tmp_path / "other", "numpy", value=1)
+        np.testing.assert_array_equal(other.f(kept), X * 16)
+        kept.delete()
+        assert kept.is_deleted()
 
 
 X = np.float32([1, 2, 3])
 
 
-def doubling(root: Path, arrays: str) -> aotbuild.Library:
-    """Return a library with a function that is compiled for 4 elements."""
+def doubling(root: Path, arrays: str, value: float = 0) -> aotbuild.Library:
+    """Return a library with a function that is compiled for 4 elements, and a sum of 3."""
+    total = build("total", lambda x: x.sum(), {"x": X})
     built = build("f", lambda x: x * 2, {"x": np.zeros(4, "float32")})
-    pad = Padding((PaddedDim("n", 0),), ((4,),), (((0, 0),),), (((0, 0),),))
+    pad = Padding((PaddedDim("n", value),), ((4,),), (((0, 0),),), (((0, 0),),))
     built = dataclasses.replace(built, function=dataclasses.replace(built.function, pad=pad))
-    return aotbuild.load(write(root, [built]), arrays=arrays)
+    return aotbuild.load(write(root, [built, total]), arrays=arrays)

@@ -29,6 +29,7 @@ from aotbuild.runtime.jax.placement import (
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import CallWrap, OpenPackage
     from aotbuild.runtime.jax.fallback import JaxFallback, Portable
+    from aotbuild.runtime.padding import Fills, PadPlan
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -161,14 +162,14 @@ class JaxPaddedArrays:
             return "an array that is all in this process", str(leaf.sharding), remedy
         return None
 
-    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
+    def pad(self, leaf: Any, plan: PadPlan, index: int) -> Any:
         """Return a padded leaf: in its place if it is committed, else as a numpy array."""
         if not isinstance(leaf, jax.Array):
-            return enlarge(np.asarray(leaf))
-        array = enlarge(private.host_view(leaf))
+            return plan.pad(index, np.asarray(leaf))
+        array = plan.pad(index, private.host_view(leaf))
         return private.put_like(array, leaf) if leaf.committed or leaf.weak_type else array
 
-    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
+    def cut(self, array: Any, shape: tuple[int, ...], _: Fills) -> Any:
         """Return the first part of a result on each axis, copied to memory of its own."""
         kept = private.host_view(array)[tuple(map(slice, shape))]
         return private.put_like(kept, array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from aotbuild.format.target import HOST
 from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.numpy import private
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.padding import Fills
 
 # A platform, and the number of its device in this process; None for the host.
 Where: TypeAlias = tuple[str, int] | None
@@ -139,12 +142,63 @@ class DeviceArray:
         raise TypeError(msg)
 
 
+class PaddedArray(DeviceArray):
+    """The result of a padded call that stays on its device with the padding, which nobody sees.
+
+    C++ does not know the type, so no call takes the padding for content. A call that is padded to
+    the same size with the same values takes the buffer as it is; all others take a copy of `shape`.
+    """
+
+    __slots__ = ("_shape", "fills")
+
+    def __init__(self, _buffer: Any, shape: tuple[int, ...], fills: Fills) -> None:
+        super().__init__(_buffer)
+        self._shape, self.fills = shape, fills
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis, without padding."""
+        return self._shape
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """The size of each axis with padding."""
+        return super().shape
+
+    def whole(self) -> DeviceArray:
+        """Return it with the padding."""
+        return DeviceArray(self._buffer)
+
+    def _read(self) -> Any:
+        return np.asarray(self.whole())[tuple(map(slice, self._shape))]
+
+
+def kept_padded(array: DeviceArray, shape: tuple[int, ...], fills: Fills) -> DeviceArray | None:
+    """Return a new result with its padding filled in place, None where that cannot be.
+
+    Nobody else has it, and its memory is XLA's own: a call has just made it.
+    """
+    if where_of(device_of(array)) is not None or is_packed(array.dtype):
+        return None
+    from aotbuild.runtime.padding import fill  # few functions are padded
+
+    size = array.size * array.dtype.itemsize
+    memory = np.asarray(_Memory(array._buffer, size, read_only=False))
+    try:
+        fill(memory.view(array.dtype).reshape(array.shape), fills)
+    except (ValueError, OverflowError):  # a value that the dtype does not have
+        return None
+    return PaddedArray(array._buffer, shape, fills)
+
+
 # The arrays that threads read now, once for each reading.
 _readings: dict[object, DeviceArray] = {}
 
 
 def buffer_of(array: DeviceArray) -> Any:
-    """Return jaxlib's array."""
+    """Return jaxlib's array, of the shape that the caller sees."""
+    if isinstance(array, PaddedArray):
+        array = put(np.asarray(array).copy(), device_of(array))
     return array._buffer
 
 
@@ -177,10 +231,10 @@ def is_packed(dtype: Any) -> bool:
 class _Memory:
     """Memory that numpy can view; the view keeps the array alive."""
 
-    def __init__(self, array: Any, count: int) -> None:
+    def __init__(self, array: Any, count: int, *, read_only: bool = True) -> None:
         self.owner = array
         self.__array_interface__ = {
-            "data": (array.unsafe_buffer_pointer(), True),
+            "data": (array.unsafe_buffer_pointer(), read_only),
             "shape": (count,),
             "typestr": "|u1",
             "version": 3,

@@ -24,9 +24,11 @@ from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, host_
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import (
     DeviceArray,
+    PaddedArray,
     check_devices,
     device_of,
     first_device,
+    kept_padded,
     put,
 )
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement
@@ -34,6 +36,7 @@ from aotbuild.runtime.numpy.trees import NumpyTrees
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import OpenPackage
+    from aotbuild.runtime.padding import Fills, PadPlan
 
 # One client of each platform for the whole process, separate from jax's own.
 _CLIENTS: SingleFlight[Any] = SingleFlight()
@@ -181,12 +184,22 @@ class NumpyPaddedArrays:
             return "an array", "a deleted array", "Use the result of the call that it was given to."
         return None
 
-    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
-        """Return a padded leaf."""
-        return enlarge(np.asarray(leaf))
+    def pad(self, leaf: Any, plan: PadPlan, index: int) -> Any:
+        """Return a padded leaf; one that stayed on its device as it should be padded is taken."""
+        if isinstance(leaf, PaddedArray) and (
+            (leaf.padded_shape, leaf.fills)
+            == (plan.padded_shape(index, leaf.shape), plan.fills(plan.padding.leaves[index]))
+        ):
+            return leaf.whole()
+        return plan.pad(index, np.asarray(leaf))
 
-    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """Return the first part of a result on each axis: a view, or on its device if it stays."""
+    def cut(self, array: Any, shape: tuple[int, ...], fills: Fills) -> Any:
+        """Return the first part of a result on each axis: a view, or padded if it stays.
+
+        One that stays is cut on a GPU, and if its dtype does not hold the padding: by the host.
+        """
+        if isinstance(array, DeviceArray) and (padded := kept_padded(array, shape, fills)):
+            return padded
         kept = np.asarray(array)[tuple(map(slice, shape))]
         return put(kept.copy(), device_of(array)) if isinstance(array, DeviceArray) else kept
 
