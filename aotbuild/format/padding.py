@@ -12,6 +12,8 @@ from aotbuild.format.values import decode, encode
 
 # For each array the axes that are a dim: (axis, index of the dim).
 Axes = tuple[tuple[tuple[int, int], ...], ...]
+# For each padded axis of an array: from where to where the padding is, and what it holds.
+Fills = tuple[tuple[int, int, int, Any], ...]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from aotbuild.errors import NoExecutable
 from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
+from aotbuild.format.padding import Fills
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.wrap import Key
@@ -19,7 +20,6 @@ from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.padding import Fills, PadPlan
 from aotbuild.runtime.trees import Leaves
 
 
@@ -121,8 +121,8 @@ class PaddedArrays(Protocol):
         """Return (expected, found, remedy) if a leaf cannot be padded, else None."""
         ...
 
-    def pad(self, leaf: Any, plan: PadPlan, index: int) -> Any:
-        """Return a leaf padded; the plan pads a numpy array that is the leaf of this index."""
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any], fills: Fills) -> Any:
+        """Return a leaf padded as `fills` says; `enlarge` does so with a numpy array."""
         ...
 
     def cut(self, array: Any, shape: tuple[int, ...], fills: Fills) -> Any:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
-from aotbuild.format.padding import Padding, resized, volume
+from aotbuild.format.padding import Fills, Padding, resized, volume
 from aotbuild.format.signature import Function, Signature
 from aotbuild.runtime.binding import Bound, Call, flatten, leaf_paths
 from aotbuild.runtime.checked_blobs import aligned
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backend import Backend
 
 Shape = tuple[int, ...]
-# For each padded axis, where its padding begins and what it holds.
-Fills: TypeAlias = tuple[tuple[int, int, Any], ...]
 
 # Plans that are cached for each function.
 _MOST_PLANS = 1024
@@ -69,24 +68,21 @@ class PadPlan:
 
     def pad(self, leaf: int, array: Any) -> Any:
         """Return a numpy array of the bucket's shape, with the padding at the end of each axis."""
-        shape = self.padded_shape(leaf, array.shape)
+        axes = self.padding.leaves[leaf]
+        shape = resized(axes, array.shape, self.bucket)
         larger = aligned(math.prod(shape) * array.dtype.itemsize).view(array.dtype).reshape(shape)
-        fill(larger, self.fills(self.padding.leaves[leaf]))
+        fill(larger, self.fills(axes))
         larger[tuple(slice(size) for size in array.shape)] = array
         return larger
-
-    def padded_shape(self, leaf: int, shape: Shape) -> Shape:
-        """Return the shape that a leaf is padded to."""
-        return resized(self.padding.leaves[leaf], shape, self.bucket)
 
     def fills(self, axes: Sequence[tuple[int, int]]) -> Fills:
         """Return what is filled where, for the axes of a leaf or an output.
 
         The later dim owns the corners, so it is filled last and over the whole width.
         """
-        dims = self.padding.dims
+        dims, given, bucket = self.padding.dims, self.given, self.bucket
         ordered = sorted(axes, key=lambda pair: pair[1])
-        return tuple((axis, self.given[dim], dims[dim].value) for axis, dim in ordered)
+        return tuple((axis, given[dim], bucket[dim], dims[dim].value) for axis, dim in ordered)
 
     def cut_shape(self, output: int, shape: Shape) -> Shape | None:
         """Return the shape of an output without padding, or None if the output has none.
@@ -103,9 +99,9 @@ class PadPlan:
 
 def fill(larger: Any, fills: Fills) -> None:
     """Fill the padding of a numpy array; ValueError or OverflowError for a value it cannot hold."""
-    for axis, start, value in fills:
+    for axis, start, end, value in fills:
         beyond = [slice(None)] * larger.ndim
-        beyond[axis] = slice(start, None)
+        beyond[axis] = slice(start, end)
         larger[tuple(beyond)] = value
 
 
@@ -223,7 +219,11 @@ class PaddedCalls:
                 path = leaf_paths(bound, trees)[index]
                 raise InvalidArgument(self._function.name, path, *problem)
             try:
-                leaves[index] = arrays.pad(leaves[index], plan, index)
+                leaves[index] = arrays.pad(
+                    leaves[index],
+                    partial(plan.pad, index),
+                    plan.fills(plan.padding.leaves[index]),
+                )
             except (ValueError, OverflowError) as err:  # a value that the dtype does not have
                 msg = f"{self._function.name}: padding failed: {err}; rebuild the wheel"
                 raise AotbuildError(msg) from err

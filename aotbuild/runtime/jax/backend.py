@@ -27,9 +27,9 @@ from aotbuild.runtime.jax.placement import (
 )
 
 if TYPE_CHECKING:
+    from aotbuild.format.padding import Fills
     from aotbuild.runtime.backend import CallWrap, OpenPackage
     from aotbuild.runtime.jax.fallback import JaxFallback, Portable
-    from aotbuild.runtime.padding import Fills, PadPlan
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -162,11 +162,11 @@ class JaxPaddedArrays:
             return "an array that is all in this process", str(leaf.sharding), remedy
         return None
 
-    def pad(self, leaf: Any, plan: PadPlan, index: int) -> Any:
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any], _: Fills) -> Any:
         """Return a padded leaf: in its place if it is committed, else as a numpy array."""
         if not isinstance(leaf, jax.Array):
-            return plan.pad(index, np.asarray(leaf))
-        array = plan.pad(index, private.host_view(leaf))
+            return enlarge(np.asarray(leaf))
+        array = enlarge(private.host_view(leaf))
         return private.put_like(array, leaf) if leaf.committed or leaf.weak_type else array
 
     def cut(self, array: Any, shape: tuple[int, ...], _: Fills) -> Any:

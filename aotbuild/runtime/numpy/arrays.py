@@ -17,7 +17,7 @@ from aotbuild.runtime.binding import Call
 from aotbuild.runtime.numpy import private
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.padding import Fills
+    from aotbuild.format.padding import Fills
 
 # A platform, and the number of its device in this process; None for the host.
 Where: TypeAlias = tuple[str, int] | None
@@ -159,11 +159,6 @@ class PaddedArray(DeviceArray):
     def shape(self) -> tuple[int, ...]:
         """The size of each axis, without padding."""
         return self._shape
-
-    @property
-    def padded_shape(self) -> tuple[int, ...]:
-        """The size of each axis with padding."""
-        return super().shape
 
     def whole(self) -> DeviceArray:
         """Return it with the padding."""

@@ -35,8 +35,8 @@ from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlace
 from aotbuild.runtime.numpy.trees import NumpyTrees
 
 if TYPE_CHECKING:
+    from aotbuild.format.padding import Fills
     from aotbuild.runtime.backend import OpenPackage
-    from aotbuild.runtime.padding import Fills, PadPlan
 
 # One client of each platform for the whole process, separate from jax's own.
 _CLIENTS: SingleFlight[Any] = SingleFlight()
@@ -184,14 +184,11 @@ class NumpyPaddedArrays:
             return "an array", "a deleted array", "Use the result of the call that it was given to."
         return None
 
-    def pad(self, leaf: Any, plan: PadPlan, index: int) -> Any:
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any], fills: Fills) -> Any:
         """Return a padded leaf; one that stayed on its device as it should be padded is taken."""
-        if isinstance(leaf, PaddedArray) and (
-            (leaf.padded_shape, leaf.fills)
-            == (plan.padded_shape(index, leaf.shape), plan.fills(plan.padding.leaves[index]))
-        ):
+        if isinstance(leaf, PaddedArray) and leaf.fills == fills:
             return leaf.whole()
-        return plan.pad(index, np.asarray(leaf))
+        return enlarge(np.asarray(leaf))
 
     def cut(self, array: Any, shape: tuple[int, ...], fills: Fills) -> Any:
         """Return the first part of a result on each axis: a view, or padded if it stays.
