@@ -54,6 +54,12 @@ def verify(
     return None if report.passed else FAILED
 
 
+_TOLERANCES = (
+    "golden: equal within the tolerance of each dtype, not bit for bit, because CPU levels and "
+    "devices round differently"
+)
+
+
 def _document(report: Report) -> dict[str, Any]:
     from aotbuild.verify.outcome import Status
 
@@ -68,7 +74,7 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _print(output: Output, report: Report) -> None:
-    from aotbuild.verify.outcome import LOAD, Status
+    from aotbuild.verify.outcome import GOLDEN, LOAD, Status
 
     outcomes = report.outcomes
     output.table(_HEADERS, [(o.check, printable(o.subject), o.status.value) for o in outcomes])
@@ -76,6 +82,8 @@ def _print(output: Output, report: Report) -> None:
     counts = [(report.count(status), status.value) for status in Status]
     output.text()
     output.text(", ".join(f"{number} {name}" for number, name in counts if number))
+    if any(each.check == GOLDEN and each.status is Status.PASS for each in outcomes):
+        output.text(_TOLERANCES)
     if found := report.not_loaded:
         total = sum(outcome.check == LOAD for outcome in outcomes)
         output.text(f"{sum(found.values())} of {total} executables were not loaded:")

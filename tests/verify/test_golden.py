@@ -15,6 +15,7 @@ import pytest
 from attacks import wheels
 from attacks.wheels import Built, check
 from support import packages
+from support.cli import run
 from support.hang import LIMIT, TOO_LONG, hanging
 
 from aotbuild.format.canonical import sha256_hex
@@ -107,6 +108,17 @@ def test_an_honest_executable_passes(tmp_path: Path) -> None:
     (outcome,) = goldens(report_on(tmp_path, honest()))
     assert outcome == Outcome("golden", f"f cpu:{packages.ISA}:1", Status.PASS)
     assert golden_of(tmp_path / "here", honest()) == outcome
+
+
+@pytest.mark.process
+def test_last_bits_are_within_the_tolerance(tmp_path: Path) -> None:
+    """As code with FMA and code without it differ; the report says how they are compared."""
+    built = packages.build("f", half, X)
+    (aval,) = built.record.signature.leaves
+    x = np.nextafter(seeded(0, aval), np.float32(2))
+    report_on(tmp_path, with_golden(built, outputs_of(half, x)))
+    printed = run("verify", tmp_path / "_aot").stdout
+    assert "golden: equal within the tolerance of each dtype, not bit for bit" in printed
 
 
 @pytest.mark.parametrize("kind", ["native", "portable"])
