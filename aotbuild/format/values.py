@@ -8,6 +8,7 @@ that a file names.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import importlib
@@ -194,6 +195,9 @@ def _encode_set(value: set[Any] | frozenset[Any]) -> Any:
 def _encode_object(value: Any) -> Any:
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return {"name": qualified_name(value)}
+    if callable(value) and hasattr(value, "__name__"):  # a ufunc of jax has no __qualname__
+        with contextlib.suppress(NotEncodable):
+            return {"name": qualified_name(value)}
     if isinstance(value, enum.Enum):
         return {"enum": [qualified_name(type(value)), value.name]}
     if is_of_numpy(value, "dtype"):

@@ -10,6 +10,7 @@ import re
 import threading
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -142,6 +143,13 @@ def test_a_class_method_is_found_by_its_name() -> None:
     assert encode(Prefixed.parse) == {"name": f"{__name__}:Prefixed.parse"}
     with pytest.raises(NotEncodable, match="does not lead back"):
         encode(local().parse)
+
+
+def test_a_ufunc_is_found_by_its_name() -> None:
+    """A ufunc of jax has no `__qualname__`, and names another module than that of its class."""
+    assert (encode(jnp.add), encode(np.add)) == ({"name": "jax.numpy:add"}, {"name": "numpy:add"})
+    with pytest.raises(NotEncodable):
+        encode(jnp.frompyfunc(lambda a, b: a * b, 2, 1))
 
 
 @pytest.mark.parametrize(
