@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +28,7 @@ from aotbuild.build.protocol import (
 )
 from aotbuild.build.time_and_memory_limits import TIMEOUT_VARIABLE
 from aotbuild.build.worker_settings import Settings
-from aotbuild.format.temporary import temporary_folder
+from aotbuild.format.temporary import scratch_file, temporary_folder
 
 # For a process to say that it is a worker, before it imports jax; in seconds.
 START_TIMEOUT = 120.0
@@ -70,7 +69,7 @@ class Worker:
         )
         self._start_timeout = start_timeout
         self._cause: str | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._log = scratch_file()  # closed by close()
         self._command = settings.command(import_root)
         self._interpreter = self._command[0]
         self._cleanup = ExitStack()

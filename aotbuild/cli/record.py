@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
 from aotbuild.format.files import write_whole
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.report.words import plural, printable
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def record(
     if given:
         _manifest(output, _read(given), out, package, dry_run=dry_run)
         return None
-    with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
-        place = log or Path(folder) / "calls.jsonl"
+    with nullcontext() if log else temporary_folder(what="record-") as folder:
+        place = log or Path(str(folder), "calls.jsonl")
         code = _run(program, place, check, stdout=_STDERR if output.as_json else None)
         found = _read(place)
         output.document.update(program=program, exit_code=code)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 LOCK = ".aotbuild-lock"
 # The names of folders that belong to a build alone, and never into a package.
@@ -35,13 +36,33 @@ def temporary_folder(
     Before, remove the abandoned ones there; `rescue` is given each of them first. `what` becomes a
     part of the name.
     """
-    place = parent or Path(tempfile.gettempdir())
+    place = parent or _usual_place()
     remove_abandoned(place, rescue)
     with _new(place, f"{_PREFIX}{what}") as folder:
         try:
             yield folder
         finally:
             _remove_surely(folder)
+
+
+def scratch_file() -> IO[bytes]:
+    """Return a file without a name: in memory on Linux, where no folder has to be writable."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("aotbuild"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _usual_place() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as err:
+        msg = (
+            "no folder for temporary files\n"
+            "  expected one that can be written: what this needs until it ends goes there\n"
+            f"  found    {str(err.strerror).rpartition(' in ')[2].strip('[]')}, all read-only\n"
+            "Set TMPDIR to a folder that can be written, such as /dev/shm."
+        )
+        raise OSError(msg) from err
 
 
 def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:

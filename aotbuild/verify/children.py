@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
+from aotbuild.format.temporary import scratch_file
 from aotbuild.verify.jobs import (
     ChildExit,
     Job,
@@ -76,7 +76,7 @@ class Children:
     def _run(self, jobs: Sequence[Job]) -> Iterator[tuple[Outcome, ...]]:
         """Yield the outcomes of the first jobs, at least one, from one child."""
         guard = self._accelerator if jobs[0].needs_accelerator else contextlib.nullcontext()
-        with guard, tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
+        with guard, scratch_file() as results, scratch_file() as log:
             process = self._start(jobs, results, log)
             if process is None:
                 for job in jobs:

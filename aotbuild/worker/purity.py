@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.target import Target
+from aotbuild.format.temporary import scratch_file
 from aotbuild.platforms.building import Hardware
 from aotbuild.worker import forks
 from aotbuild.worker import private as jax_private
@@ -109,7 +109,7 @@ class SecondFork:
     """
 
     def __init__(self, prepare: Callable[[], Callable[[], Traced]]) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (read and closed by `result`)
+        self._file = scratch_file()  # read and closed by `result`
         self._child = forks.fork()
         if self._child == 0:
             self._run(prepare)

@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from support.cli import run
+from support.projects import MANIFEST, ONE_FUNCTION, write_project
 
 from aotbuild.format import temporary
 from aotbuild.format.temporary import remove_abandoned, temporary_folder
@@ -94,3 +97,27 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
         remove_abandoned(tmp_path)
         assert folder.exists()
     assert not folder.exists()
+
+
+def test_commands_without_a_folder_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They need none, or say so: as in a container whose file systems are all read-only."""
+
+    def none_is_usable() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp', '/var/tmp']")
+
+    project = write_project(tmp_path / "root", ONE_FUNCTION, code="def f(x):\n    return x + 1\n")
+    monkeypatch.setattr(tempfile, "gettempdir", none_is_usable)
+    monkeypatch.setenv("AOTBUILD_STORE", "off")
+    run("build", project / MANIFEST, "--out", tmp_path / "_aot")
+    run("verify", tmp_path / "_aot")
+    program = (*("--", sys.executable, "-c"), "import jax; jax.jit(abs)(1)")
+    run("record", "--log", tmp_path / "log", *program)
+    said = run("record", "--out", tmp_path / "aot.yaml", *program, code=6).stderr
+    assert said == (
+        "no folder for temporary files\n"
+        "  expected one that can be written: what this needs until it ends goes there\n"
+        "  found    '/tmp', '/var/tmp', all read-only\n"
+        "Set TMPDIR to a folder that can be written, such as /dev/shm.\n"
+    )
