@@ -39,13 +39,12 @@ def build(python: str) -> list[str]:
 
 
 def _manifest(aotbuild: Iterable[str]) -> Path:
-    """Return the manifest; where x86-64-v4 cannot be made, one with a level that can.
+    """Return the manifest; where this CPU is below x86-64-v4, one with a level that it can make.
 
     jax before 0.11.2 compiles for the levels up to that of the machine.
     """
     host = json.loads(run([*aotbuild, "doctor", "--json"]))["host"]
-    crosses = tuple(map(int, host["versions"]["jaxlib"].split(".")[:3])) >= (0, 11, 2)
-    if crosses or host["isa"].startswith("x86-64-v4"):
+    if host["isa"].startswith("x86-64-v4"):
         return MANIFEST
     lower = DEMO / MANIFEST.name
     lower.write_text(MANIFEST.read_text().replace("x86-64-v4", "x86-64-v2+avx"))

@@ -63,12 +63,6 @@ def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
     return dict(found)
 
 
-def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header that the package had before it was split."""
-    written = {SPLIT, COMPANIONS, PART, "objects", "rows"}
-    return {key: value for key, value in header.items() if key not in written}
-
-
 @dataclass(frozen=True)
 class JoinedIndex(Index):
     """An index with the records of others; header and functions are those of the base.

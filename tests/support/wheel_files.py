@@ -73,12 +73,12 @@ def put_wheel(
 
 def _with_header(index: bytes, changes: dict[str, Any]) -> bytes:
     from aotbuild.format.index import Index, write_index
-    from aotbuild.format.layout import whole_header
 
     opened = Index.open(index, "index")
     functions = list(opened.functions())
     records = [record for f in functions for record in opened.records(f.name)]
-    return write_index({**whole_header(opened.header), **changes}, functions, records)
+    header = {key: value for key, value in opened.header.items() if key not in ("objects", "rows")}
+    return write_index({**header, **changes}, functions, records)
 
 
 def unpack(wheel: Path, site: Path) -> None:
