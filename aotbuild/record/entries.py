@@ -21,7 +21,7 @@ from aotbuild.format.canonical import canonical_json
 from aotbuild.format.values import decode, encode, shown
 from aotbuild.record.call_log import CallLog, ObservedCall, ObservedFunction, Tally
 from aotbuild.record.dims import Dims, dims_option, find_dims
-from aotbuild.record.specs import TODO, UNKNOWN, avals_in, todos_in, with_avals
+from aotbuild.record.specs import TODO, UNKNOWN, avals_in, likes_in, todos_in, with_avals
 
 _MANY_SIZES = 8
 _PARTIAL = "let `call` name a functools.partial that has it"
@@ -124,6 +124,9 @@ def _entry(function: ObservedFunction, seen: Sequence[Seen]) -> Entry:
         notes += _notes(dims)
     specs = [argument.spec for each in seen for argument in each.call.arguments]
     todos = tuple(dict.fromkeys(todo for spec in specs for todo in todos_in(spec)))
+    for name in dict.fromkeys(like for spec in specs for like in likes_in(spec)):
+        module = name.partition(":")[0]
+        notes.append(f"like: a build imports {module}; all that it reads must be in the repository")
     options = _options(function, seen[0])
     return Entry(function, tuple(seen), tuple(signatures), options, tuple(notes), todos)
 

@@ -40,6 +40,15 @@ def avals_in(spec: Any) -> Iterator[str]:
             yield from avals_in(spec[key])
 
 
+def likes_in(spec: Any) -> Iterator[str]:
+    """Yield `module:attr` of each `like:` in a spec."""
+    if isinstance(spec, dict) and is_like(spec):
+        yield spec["like"]
+    elif isinstance(spec, dict | list):
+        for item in spec.values() if isinstance(spec, dict) else spec:
+            yield from likes_in(item)
+
+
 def todos_in(spec: Any) -> Iterator[str]:
     """Yield what each TODO in a spec stands for."""
     if isinstance(spec, str):

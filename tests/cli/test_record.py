@@ -270,3 +270,48 @@ def test_what_no_executable_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "x: expected f32[2,4], found f32[3,4]" in missing["guarded_source:double"]
     assert missing["prog:<lambda>"] == "no function of the package calls prog:<lambda>"
     assert not (tmp_path / "aot.yaml").exists()
+
+
+MODEL = """
+import dataclasses, pathlib
+from flax import nnx
+class Net(nnx.Module):
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.a = nnx.Linear(cfg.width, cfg.width, rngs=nnx.Rngs(0))
+@dataclasses.dataclass(frozen=True)
+class Cfg:
+    width: int = 8
+@nnx.jit
+def step(net, x):
+    return net.a(x)
+"""
+WEIGHTS = "CFG = Cfg()\nnet = Net(CFG)\nDATA = pathlib.Path('weights.bin').read_bytes()\n"
+SERVE = "import chat, jax.numpy as jnp\n{}\nchat.step(net, jnp.ones((2, 8)))\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("of_the_program", [True, False])
+def test_an_object_of_the_program_and_a_clone_without_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_the_program: bool
+) -> None:
+    """What is written names nothing of the program, and says what a build imports."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AOTBUILD_STORE", "off")
+    (tmp_path / "chat").mkdir()
+    (tmp_path / "chat" / "__init__.py").write_text(MODEL + ("" if of_the_program else WEIGHTS))
+    (tmp_path / "weights.bin").touch()
+    made = "CFG = chat.Cfg()\nnet = chat.Net(CFG)" if of_the_program else "net = chat.net"
+    (tmp_path / "serve.py").write_text(SERVE.format(made))
+    said = run("record", "--", sys.executable, "serve.py").stdout
+    text = (tmp_path / "aot.yaml").read_text()
+    assert "serve:" not in text
+    if of_the_program:
+        assert "TODO: a chat.Net" in said
+        return
+    assert "like: a build imports chat; all that it reads must be in the repository" in said
+    (tmp_path / "weights.bin").unlink()
+    (tmp_path / "serve.py").unlink()
+    failed = run("build", "--out", "out/_aot", code=4).output
+    assert "importing chat failed" in failed
+    assert "FileNotFoundError: [Errno 2] No such file or directory: 'weights.bin'" in failed
