@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -24,6 +25,7 @@ package: digits
 targets:
   - cpu: {{isa: [x86-64-v3, {level}]}}
   - portable: {{platforms: [cpu, cuda, tpu]}}
+toolchains: [{{jax: {jax}}}]
 functions:
   predict:
     call: digits.model:predict
@@ -84,7 +86,7 @@ class Builder:
         for name in ("home", "temporary"):
             (self.folder / name).mkdir(parents=True)
         root = copy_project("../../example_project", self.folder)
-        (root / "aot.yaml").write_text(MANIFEST.format(level=OTHER_LEVEL))
+        (root / "aot.yaml").write_text(MANIFEST.format(level=OTHER_LEVEL, jax=version("jax")))
         (root / "digits" / "walk.py").write_text(WALK)
         # As a checkout under that umask has it; copies keep the modes of what they are copies of.
         for path in root.rglob("*"):

@@ -30,16 +30,17 @@ def project(tmp_path: Path) -> Path:
     return copy_project("../../example_project", tmp_path / "project")
 
 
-SMALL = """\
+SMALL = f"""\
 version: 1
 package: digits
+toolchains: [{{jax: {JAX}}}]
 functions:
   embed:
     call: digits.model:embed
     args:
-      - params: {like: "digits.model:load_params"}
+      - params: {{like: "digits.model:load_params"}}
       - images: f32[1,8,8]
-    verify: {golden: never}
+    verify: {{golden: never}}
 """
 
 
@@ -230,7 +231,7 @@ class TestRefusing:
 
     def test_manifest_error(self, project: Path) -> None:
         output = self.build_broken(project, "batch: [1, 8, 32]", "bacth: [1]")
-        place = "aot.yaml:15:17: functions.predict.args.images"
+        place = "aot.yaml:18:17: functions.predict.args.images"
         assert f"{place}: unknown dim 'batch' (did you mean 'bacth'?)" in output
         assert "Traceback" not in output
 

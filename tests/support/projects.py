@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -86,18 +85,16 @@ def copy_project(name: str | Path, to: Path, jax: str = metadata.version("jax"))
     """
     ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
     root = Path(shutil.copytree(PACKAGES / name, to / Path(name).name, ignore=ignored))
-    for file, pattern, pinned in _pins(jax):
-        path = root / file
-        if path.exists():
-            path.write_text(re.sub(pattern, pinned, path.read_text()))
+    manifest, pyproject = root / MANIFEST, root / "pyproject.toml"
+    text = manifest.read_text() if manifest.exists() else ""
+    named = re.sub(r"(?m)^(toolchains: \[\{jax:) [0-9.]+\}\]", rf"\1 {jax}}}]", text)
+    if named != text:
+        manifest.write_text(named)
+    elif pyproject.exists() and not re.search(r"(?m)^toolchains:", text):
+        table = r"(\n\[tool.hatch.metadata.hooks.aotbuild\]\n(?:#.*\n)?dependencies = \[)"
+        pinned = re.sub(table, rf'\1"jax=={jax}", ', pyproject.read_text())
+        pyproject.write_text(pinned)
     return root
-
-
-def _pins(jax: str) -> Iterator[tuple[str, str, str]]:
-    """Yield a file, what stands in it, and what pins this version of jax there."""
-    own = r"(\n\[tool.hatch.metadata.hooks.aotbuild\]\n(?:#.*\n)?dependencies = \[)"
-    yield "pyproject.toml", own, rf'\1"jax=={jax}", '
-    yield MANIFEST, r"(?m)^(toolchains: \[\{jax:) [0-9.]+\}\]", rf"\1 {jax}}}]"
 
 
 def build(root: Path, folder: Path | None = None) -> Package:

@@ -30,7 +30,7 @@ build-backend = "hatch_aotbuild.backend"
 [project]
 name = "slim"
 version = "1.0"
-dependencies = ["aotbuild", "jaxlib==@", "flatbuffers"]
+dependencies = ["aotbuild", "jaxlib==@"]
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
 manifest = "aot.yaml"
 """.replace("@", jaxlib.__version__),
@@ -173,7 +173,7 @@ def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
     )
     listed = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     names = set(listed.stdout.split())
-    own = {"aotbuild", "flatbuffers", "slim"}
+    own = {"aotbuild", "slim"}
     assert names == {*own, "jaxlib", "ml-dtypes", "numpy", "scipy"}
 
 
