@@ -101,7 +101,8 @@ def check_stated(needed: Iterable[str], stated: Iterable[str], aotbuild: str) ->
     ]
     if not missing:
         return
-    lines = "".join(f'\n    "{text}",' for text in missing)
+    quoted = (text.replace('"', "'") for text in missing)  # in markers, for TOML
+    lines = "".join(f'\n    "{text}",' for text in quoted)
     msg = (
         "the wheel's metadata lacks what its executables require\n"
         f"  expected {', '.join(missing)}\n"

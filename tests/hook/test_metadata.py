@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
+from textwrap import dedent
 from zipfile import ZipFile
 
 import pytest
@@ -102,19 +104,27 @@ def test_static_requirements_that_pin_what_compiles(
         ("", ["aotbuild>=0.1,<0.2", f"jaxlib=={JAXLIB}", f"jax=={JAX}"]),
     ],
 )
+@pytest.mark.parametrize("target", ["cpu", "portable"])
 def test_what_the_metadata_lacks(
     text: str,
     lacks: list[str],
+    target: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    project(tmp_path, monkeypatch, text + BUILD_HOOK)
+    root = project(tmp_path, monkeypatch, text + BUILD_HOOK)
+    with (root / "aot.yaml").open("a") as file:
+        file.write(f"targets: [cpu, {target}]\n" if target != "cpu" else "")
     with pytest.raises(SystemExit):
         backend.build_wheel(str(tmp_path))
     message = "".join(capsys.readouterr())
-    assert f"  expected {', '.join(lacks)}\n" in message
-    assert f'    "{lacks[0]}",\n' in message
+    if target == "cpu":
+        assert f"  expected {', '.join(lacks)}\n" in message
+        assert f'    "{lacks[0]}",\n' in message
+    shown = message.partition("Add to pyproject.toml:\n\n")[2].partition("\n\n")[0]
+    added = tomllib.loads(dedent(shown))["project"]["dependencies"]
+    assert {name.split(";")[0] for name in lacks} <= {each.split(";")[0] for each in added}
     assert not list(tmp_path.glob("*.whl"))
 
 
