@@ -11,7 +11,6 @@ from aotbuild.build.progress import UnitDone
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.format.sources import SourceDigests
 
 # The stage of failures that are found when all units are compiled.
 STAGE = "pack"
@@ -42,7 +41,7 @@ class Assembled:
         return len(self.done) + len({id(result.unit) for result in self.failed})
 
 
-def assemble(plan: Plan, results: Iterable[UnitDone], sources: SourceDigests) -> Assembled:
+def assemble(plan: Plan, results: Iterable[UnitDone]) -> Assembled:
     """Return what the index of a package says; `results` are in the order of the plan."""
     environment, manifest = plan.environment, plan.manifest
     everything = _different(results)
@@ -57,7 +56,6 @@ def assemble(plan: Plan, results: Iterable[UnitDone], sources: SourceDigests) ->
         "jax": ", ".join(dict.fromkeys(each.jax for each in environment.toolchains)),
         "jaxlib": ", ".join(dict.fromkeys(each.jaxlib for each in environment.toolchains)),
         "package": manifest.package,
-        **sources.to_header(),
     }
     return Assembled(header, tuple(functions), done, tuple(failed))
 

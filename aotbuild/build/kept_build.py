@@ -34,11 +34,10 @@ from aotbuild.build.project_files import LIBRARIES, TooLarge, is_walked, project
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.worker_settings import encodings, is_forwarded
 from aotbuild.format.canonical import canonical_json, mapping, sha256_hex, text, texts, whole
-from aotbuild.format.files import write_whole
+from aotbuild.format.files import file_digest, write_whole
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.record import Record
-from aotbuild.format.sources import SourceDigests, file_digest
 from aotbuild.platforms.base import machine
 from aotbuild.store.entry import KEY, Entry
 from aotbuild.store.folder import Store
@@ -110,18 +109,15 @@ class Inputs:
         }
         return build_key(facts)
 
-    def edited(self, files: SourceDigests) -> list[str]:
-        """Return which files that were compiled, or the manifest, changed since the build began.
+    def edited(self) -> list[str]:
+        """Return which modules, or the manifest, changed since the build began.
 
         What the user's code writes while it is imported is no edit.
         """
-        known = files.files if self.files is None else self.files
-        return [name for name in files.changed(self._sources.root) if name in known]
-
-    def edited_modules(self) -> list[str]:
-        """Return which modules changed since the build began, imported or not."""
+        manifest = self._sources.below(Path(self._plan.manifest.file))
         before, now = self.files or {}, self.files_now() or {}
-        return [name for name in before if name.endswith(".py") and before[name] != now.get(name)]
+        read = [name for name in before if name.endswith(".py") or name == manifest]
+        return [name for name in read if before[name] != now.get(name)]
 
 
 def installed(path: Iterable[str], root: Path) -> list[Any]:

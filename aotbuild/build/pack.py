@@ -16,7 +16,7 @@ from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, Say, Tracker, UnitDone, ignore, reminders
 from aotbuild.build.project import Project
 from aotbuild.build.run_units import LOCAL, BuildOptions, chosen_executor, run_units
-from aotbuild.build.sources import SourceTree, source_digests
+from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, SourcesEdited
 from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, write_index
@@ -139,10 +139,9 @@ def _build(
                 return kept
         staging = _new_package(temporary)
         run = run_units(plan, sources, staging, listener, options, build_store)
-        files = source_digests(sources, run.imported, plan.manifest, inputs.files)
-        made = assemble(plan, run.results, files)
+        made = assemble(plan, run.results)
         # First: two traces differ if a module was edited between them.
-        if edited := inputs.edited_modules() if made.failures else inputs.edited(files):
+        if edited := inputs.edited():
             raise SourcesEdited(edited, made.failures)
         if made.failures:
             raise BuildError(made.failures, made.total)

@@ -16,8 +16,8 @@ from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.format.files import file_digest
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.sources import file_digest
 
 # A folder with more is no project: a home, or a disk of data. Reading it would take too long.
 MOST_FILES = 20_000

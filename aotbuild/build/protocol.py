@@ -110,9 +110,9 @@ class Hello(Message):
     After `ready`, each line of the worker begins with `token`, which the user's code does not know.
 
     `blobs` is the folder for what it makes; `store` is the front of the store, if there is one.
-    `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
-    its modules are to be reported. No byte of a package may contain one of `secret_paths`. Each
-    record's provenance begins with `provenance`. `config` holds settings of jax.
+    `behind` says that the build can fetch entries that it lacks. `root` is the project's folder.
+    No byte of a package may contain one of `secret_paths`. Each record's provenance begins with
+    `provenance`. `config` holds settings of jax.
     """
 
     type: Literal["hello"] = "hello"
@@ -175,8 +175,7 @@ class Compiled(Message):
     """An executable was made, or taken from the store (`stored`). `notes` are for the user.
 
     `plain` takes its place if it was rewritten and is still to be compared with the plain one;
-    after the comparison comes another message without it. `imported` are the files below the
-    project's folder that were imported to trace the function.
+    after the comparison comes another message without it.
     """
 
     type: Literal["compiled"] = "compiled"
@@ -186,7 +185,6 @@ class Compiled(Message):
     notes: tuple[str, ...] = ()
     stored: bool = False
     plain: _Blob | None = None
-    imported: tuple[str, ...] = ()
 
 
 class Failed(Message):

@@ -33,10 +33,11 @@ def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
     makes the environments that trace, the build itself needs neither.
     """
     if not manifest.toolchains:
-        # pip resolves what the project pins; where it pins nothing, the jax that pip takes decides.
+        pin = pinned_jax(project)
         if plugin_needs(manifest):
-            return [] if pinned_jax(project) else [_jax(manifest)]
-        return [_jax(manifest), *project]
+            return [] if pin else [_jax(manifest)]
+        # Of a pinned jaxlib that is the jax of the same version.
+        return [f"jax=={pin.version}" if pin else _jax(manifest), *project]
     (first, *others) = wanted_toolchains(manifest, project, None)
     return [] if others or not may_be_running(first, manifest) else [_jax(manifest), *project]
 

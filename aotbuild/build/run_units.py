@@ -18,7 +18,7 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import Attempt, Ended, Tell, open_pool
 from aotbuild.build.progress import Listener, UnitBusy, UnitDone
-from aotbuild.build.protocol import Compiled, Done, Hello, Reply
+from aotbuild.build.protocol import Done, Hello, Reply
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.time_and_memory_limits import GOLDEN_SECONDS, job_timeout
 from aotbuild.build.worker_settings import Settings
@@ -57,13 +57,11 @@ RunAttempt = Callable[[Attempt, Tell], Ended]
 class Run:
     """The results of all units, in the plan's order, and what workers said of their jobs.
 
-    Behind the result of a unit are those of the units that `feedback:` added to it. `imported` are
-    the files of the project that were imported. `stored` has the store's key of each blob that is
-    an entry of it, by SHA-256.
+    Behind the result of a unit are those of the units that `feedback:` added to it. `stored` has
+    the store's key of each blob that is an entry of it, by SHA-256.
     """
 
     results: list[UnitDone]
-    imported: set[str]
     stored: dict[str, str]
 
 
@@ -111,7 +109,7 @@ def run_units(
     for result in results:
         done.setdefault(id(result.unit.first or result.unit), []).append(result)
     ordered = [result for unit in plan.units for result in done[id(unit)]]
-    return Run(ordered, runner.imported, runner.stored)
+    return Run(ordered, runner.stored)
 
 
 @contextmanager
@@ -147,8 +145,8 @@ class _Runner:
     """Runs jobs. Safe to use from several threads.
 
     `timeout` is in seconds for one job. `unsafe` are functions whose golden inputs once killed a
-    worker. `spent` has the seconds that each function's golden outputs took so far. `imported` and
-    `stored` are those of `Run`.
+    worker. `spent` has the seconds that each function's golden outputs took so far. `stored` is
+    that of `Run`.
     """
 
     run_attempt: RunAttempt
@@ -157,7 +155,6 @@ class _Runner:
     timeout: float
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
-    imported: set[str] = field(default_factory=set)
     stored: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -188,8 +185,6 @@ class _Runner:
 
     def _receive(self, results: JobResults, message: Reply) -> None:
         with self._lock:
-            if isinstance(message, Compiled):
-                self.imported.update(message.imported)
             if isinstance(message, Done):
                 self.build_store.store.made.update(message.made)
                 self.build_store.store.used.update(message.used)

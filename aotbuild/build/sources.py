@@ -1,19 +1,12 @@
-"""The user's source: the folder to import it from, and the files that a build imports."""
+"""The user's source: the folder to import it from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aotbuild.errors import PlanError
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.sources import SourceDigests, file_digest
-
-if TYPE_CHECKING:
-    from aotbuild.manifest import Manifest
 
 # Files that can be imported, and the folders in a package whose files are made.
 _MODULES = frozenset((".py", ".pyc", ".so", ".pyd"))
@@ -40,28 +33,6 @@ class SourceTree:
     def artifacts(self) -> str:
         """The path of `_aot` below site-packages, as `tinyformer/_aot`."""
         return "/".join((*self.package.split("."), FOLDER_NAME))
-
-
-def source_digests(
-    sources: SourceTree,
-    imported: Iterable[str],
-    manifest: Manifest,
-    known: Mapping[str, str] | None,
-) -> SourceDigests:
-    """Return what the index keeps of the files that a build imported, and of the manifest.
-
-    `known` has the digests of files as they were when the build began.
-    """
-    import_root, file = sources.below(sources.import_root), Path(manifest.file)
-    if import_root is None:
-        return SourceDigests({})
-    name = sources.below(file) if file.is_file() else None
-    digests = {}
-    for each in sorted(imported):
-        with suppress(OSError):  # the user's code wrote it, and removed it
-            digests[each] = (known or {}).get(each) or file_digest(sources.root / each)
-    files = {**digests, **({name: manifest.digest} if name else {})}
-    return SourceDigests(dict(sorted(files.items())), import_root, name, manifest.content)
 
 
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:

@@ -59,17 +59,7 @@ def _facts(place: str) -> PackageFacts:
 
 def _identity(place: str, facts: PackageFacts) -> str:
     """Return what tells a package from others: its place, and the digests of its parts."""
-    from aotbuild.format.sources import read_sources
-
-    named = [f"index {facts.digest.removeprefix('sha256:')[:_DIGITS]}"]
-    try:
-        sources = read_sources(facts.header)
-    except ValueError:  # `aotbuild verify` says what is wrong
-        sources = None
-    if sources and sources.manifest:
-        digest = sources.files[sources.manifest][:_DIGITS]
-        named.append(f"{printable(sources.manifest)} {digest}")
-    return f"{printable(_short(place))} ({', '.join(named)})"
+    return f"{printable(_short(place))} (index {facts.digest.removeprefix('sha256:')[:_DIGITS]})"
 
 
 def _short(place: str) -> str:

@@ -15,7 +15,6 @@ from aotbuild.report.words import printable
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.verify.diagnosis import Diagnosis, Facts
-    from aotbuild.verify.stale import Staleness
 
 _SUMMARY_HEADERS = ("function", "target", "verdict", "signatures")
 _HEADERS = ("signature", "target", "verdict")
@@ -144,7 +143,6 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             {"part": c.part, "distribution": c.distribution, "version": c.version}
             for c in diagnosis.companions
         ],
-        "sources": _sources_document(diagnosis.staleness),
         "usable": not diagnosis.unusable and facts.problem is None,
         "signatures": [
             {
@@ -164,10 +162,6 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             for item in diagnosis.signatures
         ],
     }
-
-
-def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
-    return None if found is None else {"root": found.root, "changed": list(found.changed)}
 
 
 def _rows(diagnosis: Diagnosis, *, every: bool) -> tuple[Sequence[str], list[tuple[str, ...]]]:
@@ -221,7 +215,5 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts, *, every:
         output.text(printable(note))
     if unusable:
         output.text(remedy(facts.host.arrays))
-    if diagnosis.staleness and diagnosis.staleness.changed:
-        output.text(printable(str(diagnosis.staleness)))
     if facts.problem:
         output.text(f"nothing can be called: {facts.problem}")

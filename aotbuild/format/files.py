@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import zipfile
+    from typing import Any
 
 # Not tempfile.mkstemp, whose files only their owner can read: here the system applies the umask.
 # O_EXCL follows no link and opens no existing file.
@@ -131,6 +133,12 @@ def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[byt
         reason = os.strerror(code) if stat.S_ISDIR(mode) else "not a regular file"
         raise OSError(code, reason, os.fspath(path))
     return os.fdopen(descriptor, "rb", buffering)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a regular file; raises OSError."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
 
 def open_zip(path: str | os.PathLike[str]) -> zipfile.ZipFile:

@@ -44,8 +44,6 @@ FOLDER_NAME = "_aot"
 COMPANIONS = "companions"
 # The key of the header of an editable install: what `jax.jit` is told, by function.
 EDITABLE = "editable"
-# The key of the header that names the files which were compiled; see `format.sources`.
-SOURCES = "sources"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
 _HEX = b"0123456789abcdef"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aotbuild.format.index import FORMAT, SOURCES
+from aotbuild.format.index import FORMAT
 from aotbuild.format.padding import Padding
 from aotbuild.format.record import Blob, Constant, Golden, Record, Requirements
 from aotbuild.format.record_json import requirements_to_json
@@ -51,7 +51,6 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "format": FORMAT,
         "distribution": distribution and vars(distribution),
         "digest": facts.digest,
-        "sources": plain(facts.header.get(SOURCES)),
         "totals": totals(facts),
     }
 

@@ -237,7 +237,7 @@ class Kernel:
     # A `__dict__` for `__module__` and `__qualname__`, which the class has for itself.
     __slots__ = (
         *("__call__", "__dict__", "__weakref__", "function"),
-        *("_dispatch", "_keeping", "_owner", "_parts"),
+        *("_dispatch", "_keeping", "_parts"),
     )
 
     def __init__(
@@ -257,7 +257,6 @@ class Kernel:
         results that stay on the device.
         """
         self.function = function
-        self._owner = owner
         self._parts = (package, function, source, devices, owner)
         # Kernels of the same function, by the results that stay on the device.
         self._keeping: dict[tuple[int | str, ...], Kernel] = {}

@@ -9,7 +9,6 @@ from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.runtime.api import locate
-from aotbuild.verify import requirements
 from aotbuild.verify.children import Children
 from aotbuild.verify.contents import (
     CHECKS,
@@ -18,7 +17,6 @@ from aotbuild.verify.contents import (
     check_wheel_file,
     files_of_folder,
     files_of_wheel,
-    required,
 )
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.outcome import (
@@ -29,7 +27,6 @@ from aotbuild.verify.outcome import (
     concluded,
     not_checked,
 )
-from aotbuild.verify.stale import staleness
 
 # Of the golden outputs that a build has a minute for, also on a slower machine.
 DEFAULT_TIMEOUT = 300.0
@@ -80,7 +77,7 @@ def verify(
         subjects = [str(record) for record in contents.records]
         loads = [not_checked(name, s, reason) for s in subjects for name in (LOAD, GOLDEN)]
     kind = "wheel" if path.endswith(".whl") else "folder"
-    outcomes = (*examined.outcomes, *_sources(examined), *loads)
+    outcomes = (*examined.outcomes, *loads)
     return Report(place, kind, contents.package, outcomes)
 
 
@@ -94,8 +91,7 @@ def examine(place: str | Path) -> Examined:
     source = locate(place)
     folder = Path(source.path)
     contents = check_contents(source, files_of_folder(folder))
-    required = requirements.check_installed(folder, contents.records, contents.header)
-    return Examined((*contents.outcomes, required), contents, source.path)
+    return Examined(contents.outcomes, contents, source.path)
 
 
 def _examine_wheel(wheel: Path) -> Examined:
@@ -103,8 +99,7 @@ def _examine_wheel(wheel: Path) -> Examined:
         raise PackageNotFound(str(wheel), [str(wheel)])
     archive = check_wheel_file(wheel)
     if archive.status.is_failure:
-        names = (*CHECKS, requirements.CHECK)
-        rest = [not_checked(name, wheel.name, "the archive failed") for name in names]
+        rest = [not_checked(name, wheel.name, "the archive failed") for name in CHECKS]
         return Examined((archive, *rest), Contents(()), str(wheel))
     try:
         source = locate(wheel)
@@ -116,10 +111,7 @@ def _examine_wheel(wheel: Path) -> Examined:
     finally:
         source.close()
     package = _check_package(wheel, source.path, contents)
-    needed = requirements.check_requirements(
-        wheel.name, required(wheel), contents.records, contents.header
-    )
-    return Examined((archive, *contents.outcomes, package, needed), contents, str(wheel))
+    return Examined((archive, *contents.outcomes, package), contents, str(wheel))
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
@@ -130,12 +122,3 @@ def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     is_there = not home or folder == expected
     problems = [] if is_there else [f"the index is of {home}: expected {expected}"]
     return concluded("package", folder, problems)
-
-
-def _sources(examined: Examined) -> list[Outcome]:
-    """Return the outcome of comparing the project's source, if the place is in its folder."""
-    try:
-        found = staleness(examined.path, examined.contents.header)
-    except ValueError as err:
-        return [concluded("sources", examined.path, [str(err)])]
-    return [concluded("sources", found.root, filter(None, [str(found)]))] if found else []

@@ -137,15 +137,6 @@ def check_wheel_file(wheel: Path) -> Outcome:
     return concluded(WHEEL, wheel.name, problems)
 
 
-def required(wheel: Path) -> list[str]:
-    """Return the lines of Requires-Dist of a wheel that passed `check_wheel_file`."""
-    from installer.sources import WheelFile  # of the extra `build`
-
-    with open_zip(wheel) as archive:
-        text = WheelFile(archive).read_dist_info("METADATA")
-    return HeaderParser().parsestr(text).get_all("Requires-Dist") or []
-
-
 def _wheel_problems(archive: zipfile.ZipFile, wheel: Path) -> Iterator[str]:
     from installer.sources import WheelFile  # of the extra `build`, as packaging is
     from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename

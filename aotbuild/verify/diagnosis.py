@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Any
 
 from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import EDITABLE, Index
@@ -21,7 +20,6 @@ from aotbuild.runtime.checked_blobs import open_index
 from aotbuild.runtime.companions import Companion
 from aotbuild.runtime.compatibility import Verdict, by_signature
 from aotbuild.runtime.package import EDITABLE_NOTE
-from aotbuild.verify.stale import Staleness, staleness
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
 _PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")
@@ -156,15 +154,13 @@ class SignatureDiagnosis:
 class Diagnosis:
     """The diagnosis of a package, and its companions, installed or not.
 
-    `staleness` says whether the project's source changed, where the place is in its folder. `notes`
-    are on what no verdict says.
+    `notes` are on what no verdict says.
     """
 
     package: str | None
     fallback: str | None
     signatures: tuple[SignatureDiagnosis, ...]
     companions: tuple[Companion, ...] = ()
-    staleness: Staleness | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -189,11 +185,10 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
         source.close()
     header = index.header
     package, fallback = header.get("package"), header.get("fallback")
-    stale = _staleness(source.path, header)
     notes = [EDITABLE_NOTE % (package or place)] if header.get(EDITABLE) else []
     if targets := _custom_calls(signatures):
         notes.append(_REGISTERED % ", ".join(targets))
-    return Diagnosis(package, fallback, signatures, found, stale, tuple(notes))
+    return Diagnosis(package, fallback, signatures, found, tuple(notes))
 
 
 def _custom_calls(signatures: Iterable[SignatureDiagnosis]) -> list[str]:
@@ -201,13 +196,6 @@ def _custom_calls(signatures: Iterable[SignatureDiagnosis]) -> list[str]:
     records = [verdict.record for item in signatures for verdict in item.verdicts if verdict.fits]
     calls = [call for record in records for call in record.requires.custom_calls]
     return sorted({call.target for call in calls if call.provider not in PROVIDED})
-
-
-def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:
-    try:
-        return staleness(place, header)
-    except ValueError:  # `verify` says what is malformed
-        return None
 
 
 def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:

@@ -11,11 +11,9 @@ from packaging.version import InvalidVersion, Version
 from aotbuild.build.assemble import identity_of, join_functions
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.golden import Tolerance, default_tolerance, near, numpy_dtype, widened
-from aotbuild.format.index import SOURCES
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_to_json
 from aotbuild.format.signature import Function
-from aotbuild.format.sources import join_sources
 from aotbuild.format.target import HOST
 from aotbuild.format.tensors import read_tensors
 from aotbuild.wheels.wheel_files import Built, NewFolder
@@ -93,9 +91,9 @@ def _joined_header(
     """Return the joined header, and the contradictions between the headers."""
     chosen = {} if fallback is None else {_FALLBACK: fallback}
     headers: list[Mapping[str, Any]] = [{**built.header, **chosen} for built in builds]
-    joined = dict(join_sources(headers))
+    joined: dict[str, Any] = {}
     problems = []
-    for key in sorted({key for header in headers for key in header} - {SOURCES}):
+    for key in sorted({key for header in headers for key in header}):
         values = [header[key] for header in headers if key in header]
         if key in _VERSIONS:
             joined[key] = _join_versions(map(str, values))

@@ -19,7 +19,6 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -35,34 +34,6 @@ _INSTALLED = ("/site-packages/", "/dist-packages/")
 _STDLIB = tuple(
     {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")}
 )
-
-
-def imported_files(root: Path | None) -> tuple[str, ...]:
-    """Return the files of imported modules below a folder, relative to it, with slashes.
-
-    A process that looks before it forks spares its forks most of the time that this takes.
-    """
-    if root is None:
-        return ()
-    folder = os.path.realpath(root)
-    files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
-    below = {_below(folder, file) for file in files if isinstance(file, str)}
-    return tuple(sorted(name for name in below if name is not None))
-
-
-@cache
-def _below(root: str, file: str) -> str | None:
-    """Return a file's path below the project, with slashes; None for what is not the project's.
-
-    A file that was removed since its import counts.
-    """
-    path = Path(os.path.realpath(file))
-    if not path.is_relative_to(root):
-        return None
-    relative = path.relative_to(root)
-    # An environment may be in the project's folder.
-    is_foreign = any(part in _FOREIGN or part.startswith(".") for part in relative.parts[:-1])
-    return None if is_foreign else relative.as_posix()
 
 
 def import_own_sources() -> None:

@@ -53,7 +53,7 @@ def main() -> None:
         for reply in session.run(request.job):
             send(reply)
 
-    serve_in_forks(lines, partial(_prepare, hello), serve)
+    serve_in_forks(lines, _prepare, serve)
 
 
 def _take_stdin() -> IO[str]:
@@ -74,11 +74,11 @@ def _take_stdout() -> IO[str]:
     return protocol
 
 
-def _prepare(hello: Hello) -> None:
+def _prepare() -> None:
     # Not at the top: importing jax takes a second that a worker without jobs does not need.
     from aotbuild.worker.session import prepare
 
-    prepare(hello)
+    prepare()
 
 
 def _ask(lines: IO[str], send: Callable[[Reply], None], key: str) -> bool:

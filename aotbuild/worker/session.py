@@ -27,7 +27,6 @@ from aotbuild.worker.imports import (
     Imports,
     apply_config,
     import_own_sources,
-    imported_files,
     new_modules,
     unchanged_config,
 )
@@ -44,11 +43,10 @@ from aotbuild.worker.user_errors import user_traceback
 _ANY = (Exception, SystemExit, KeyboardInterrupt)
 
 
-def prepare(hello: Hello) -> None:
+def prepare() -> None:
     """Do what all jobs of a process would do first, so that its forks need not."""
     import_own_sources()
     compiler(HOST).start()
-    imported_files(hello.root)
 
 
 class Session:
@@ -71,7 +69,6 @@ class Session:
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
         self._imports = Imports(dict(hello.config))
-        self._root = hello.root
         self._refused: BaseException | None = None
         try:
             _start_jax(hello.config)
@@ -104,7 +101,6 @@ class Session:
 
     def _compile_and_check(self, traced: Traced) -> Iterator[Reply]:
         # Not what golden inputs import, which the store may spare.
-        imported = imported_files(self._root)
         candidates: list[tuple[Candidate, Compiled]] = []
         for target, hardware in zip(traced.job.targets, traced.job.hardware, strict=True):
             # Before it is lowered, which may end this process.
@@ -117,7 +113,7 @@ class Session:
                     for each in traced.job.targets:
                         yield _failure(each, "trace", err)
                     return
-            yield self._unit(traced, target, hardware, imported, candidates)
+            yield self._unit(traced, target, hardware, candidates)
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
@@ -148,7 +144,6 @@ class Session:
         traced: Traced,
         target: Target,
         hardware: Hardware,
-        imported: tuple[str, ...],
         candidates: list[tuple[Candidate, Compiled]],
     ) -> Compiled | Failed:
         """Compile for a target; a rewritten executable to compare is added to `candidates`."""
@@ -166,7 +161,6 @@ class Session:
                 ),
                 stored=made.stored,
                 plain=self._plain(made.candidate),
-                imported=imported,
             )
             data = there.searchable(self._blobs.read(record.blob))
             self._secret_paths.refuse_in("the compiled bytes", data)

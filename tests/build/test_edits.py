@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
+import numpy as np
 import pytest
 from support.projects import ONE_FUNCTION, build, write_project
 
+from aotbuild import load
 from aotbuild.build.pack import Package
 from aotbuild.errors import SourcesEdited
-from aotbuild.format.canonical import sha256_hex
-from aotbuild.format.index import Index
 
 pytestmark = pytest.mark.process
 
@@ -117,11 +116,6 @@ def other_file(root: Path) -> None:
     new.replace(path)
 
 
-def header(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = Index.open((folder / "index").read_bytes(), "").header["sources"]
-    return found
-
-
 @pytest.mark.parametrize(
     ("name", "edit"),
     [
@@ -138,9 +132,8 @@ def test_an_edit_of_what_is_compiled(project: Project, name: str, edit: Edit) ->
 def test_the_next_build_has_the_edit(project: Project) -> None:
     """The store has nothing under the name of the new text that was made from the old one."""
     project.refused(text_into("proj/parts.py", "FACTOR = 3.0\n"))
-    package = build(project.root, project.package)
-    digests = header(package.folder)["files"]
-    assert digests["proj/parts.py"] == sha256_hex(b"FACTOR = 3.0\n")
+    build(project.root, project.package)
+    assert load(project.package).f(np.ones(2, np.float32)).tolist() == [5.0, 5.0]
 
 
 def test_data_that_is_edited_is_traced_again(project: Project) -> None:
@@ -156,5 +149,5 @@ def test_what_the_code_writes_itself_is_no_edit(
 ) -> None:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
     root = write_project(tmp_path / "here", ONE_FUNCTION, code=WRITES)
-    found = build(root, tmp_path / "out" / "_aot")
-    assert "proj/made.py" in header(found.folder)["files"]
+    build(root, tmp_path / "out" / "_aot")
+    assert (root / "proj" / "made.py").exists()

@@ -58,7 +58,6 @@ REPLIES: list[protocol.Reply] = [
         function=make_function(),
         record=make_record(),
         plain=BLOB,
-        imported=("proj/a.py",),
     ),
     protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
     protocol.Failed(stage="pad", error="changes"),

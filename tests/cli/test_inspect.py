@@ -130,7 +130,7 @@ def test_the_document(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
-        "distribution", "digest", "sources", "totals",
+        "distribution", "digest", "totals",
         "functions", "constants",
     ]  # fmt: skip
     assert (document["version"], document["error"]) == (1, None)

@@ -30,11 +30,9 @@ def index() -> Seeds:
     yield "rich", index_fuzz.INDEX
     yield "other", index_fuzz.OTHER
     yield "empty", index_fuzz.with_fresh_digests([])
-    digest = "0" * 64
     header = {
         **index_fuzz.HEADER,
         "companions": {"cuda": "p-cuda"},
-        "sources": {"files": {"aot.yaml": digest}, "import_root": ".", "manifest": "aot.yaml"},
     }
     yield "header", index_fuzz.with_fresh_digests([], header)
 

@@ -119,6 +119,8 @@ class TestTheRunningEnvironment:
         tpu = 'targets: [{tpu: {topology: "v5e:2x2"}}]\n'
         assert needed(tpu) == ["jax>=0.10.2"]
         assert build_requirements(read(tmp_path, tpu), ["jax==0.11.2"]) == []
+        slim = ["jaxlib==0.11.2"]
+        assert build_requirements(read(tmp_path), slim) == ["jax==0.11.2", *slim]
         for by_uv in (
             f"{tpu}toolchains: [{{jax: 0.10.2}}]\n",
             "toolchains: [{jax: 0.10.2}, {jax: 0.12.0.1}]\n",

@@ -33,7 +33,7 @@ def test_an_honest_wheel_passes(wheel: Path) -> None:
     report = check(wheel)
     assert (failures(report), report.passed, report.package) == ({}, True, "demo")
     passed = [o.check for o in report.outcomes if o.status is Status.PASS]
-    assert passed == ["wheel", "index", "blobs", "files", "package", "requirements"]
+    assert passed == ["wheel", "index", "blobs", "files", "package"]
     # Three records, each neither loaded nor called.
     assert report.count(Status.NOT_CHECKED) == 6
 
@@ -50,7 +50,7 @@ def test_a_broken_archive(wheel: Path, change: Callable[[bytearray], bytes], exp
     report = check(edit(wheel, change))
     assert expected in failures(report)["wheel"]
     skipped = [o.check for o in report.outcomes if "the archive failed" in o.reasons]
-    assert skipped == ["index", "blobs", "files", "requirements"]
+    assert skipped == ["index", "blobs", "files"]
 
 
 @pytest.mark.parametrize(
@@ -80,25 +80,6 @@ def test_dist_info(files: Files, wheel: Path) -> None:
     assert "expected demo 2.0, found demo 1.0" in failures(check(renamed))["wheel"]
     odd = renamed.rename(wheel.with_name("demo.whl"))
     assert "Invalid wheel filename" in failures(check(odd))["wheel"]
-
-
-@pytest.mark.parametrize(
-    ("requires", "expected"),
-    [
-        ((), "expected Requires-Dist: jaxlib=="),
-        (("jaxlib>=0.1",), "found jaxlib>=0.1, which allows older ones"),
-        ((f"jaxlib>={wheels.REQUIRES[1][8:]}",), "which allows later ones"),
-        (("jaxlib @ https://example.org/jaxlib.whl",), "without a condition, found jaxlib @"),
-        ((f"{wheels.REQUIRES[1]}; python_version > '3'",), "found none"),
-        ((f"{wheels.REQUIRES[1]}; extra == 'x'",), "found none"),
-        (("jaxlib==",), "Requires-Dist: 'jaxlib=='"),
-        (wheels.REQUIRES[:2], "expected Requires-Dist: flatbuffers, found none"),
-    ],
-)
-def test_requirements(files: Files, wheel: Path, requires: tuple[str, ...], expected: str) -> None:
-    aot = {n.removeprefix(f"{AOT}/"): d for n, d in files.items() if n.startswith(AOT)}
-    rewrite(wheel, with_record(wheels.wheel_files(aot, requires)))
-    assert expected in failures(check(wheel))["requirements"]
 
 
 def test_strays_and_wrong_packages(files: Files, wheel: Path) -> None:

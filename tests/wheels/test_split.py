@@ -183,7 +183,7 @@ class TestRefused:
         [
             ("Requires-Dist2 x", "METADATA: a line before the description is no header"),
             ("Summary: a\rX: b", "METADATA: a line ends with a carriage return alone"),
-            ("Requires-Dist: x; os", "requirements: Requires-Dist: 'x; os': "),
+            ("Requires-Dist: x; os", "METADATA: Requires-Dist: 'x; os': "),
         ],
     )
     def test_metadata_that_others_read_otherwise(
