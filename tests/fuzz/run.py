@@ -1,7 +1,7 @@
 """Run the harnesses of this folder under atheris, side by side on all CPUs, and print a table.
 
     python tests/fuzz/run.py --seconds 120                 all harnesses, two minutes in all
-    python tests/fuzz/run.py --runs 1000000 record lock    two harnesses, so many inputs each
+    python tests/fuzz/run.py --runs 1000000 record wheel   two harnesses, so many inputs each
 
 What the fuzzer learned stays in `.fuzz/corpus`, and the next run begins with it. An input that
 failed is in `.fuzz/found`. The exit code is 1 then, and the line above says how to repeat it; 2 if

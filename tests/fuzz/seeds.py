@@ -134,19 +134,6 @@ def tuning_results() -> Seeds:
     yield "entries", f"entries {{ {key} {value} }}\n".encode()
 
 
-def spellings() -> Seeds:
-    texts = ["f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4"]
-    texts += [
-        "portable:cpu,tpu:2",
-        "jaxlib==0.10.2",
-        "jax>=0.10,<2; extra == 'a'",
-        "a[b]~=1.0.dev1",
-    ]
-    texts += ["1!2.0rc1.post2.dev3+local.1", "x @ https://a/b ; c", "cuda:sm_90:8"]
-    for number, text in enumerate(texts):
-        yield f"{number:02}", text.encode()
-
-
 def _executable() -> bytes:
     import jax
     import jax.numpy as jnp

@@ -50,34 +50,6 @@ def gpu_preset() -> Seeds:
     yield "l4", preset_files()["l4"].read_bytes()
 
 
-def lock() -> Seeds:
-    wheel = "jaxlib-0.10.2-cp311-cp311-manylinux_2_27_x86_64.whl"
-    digest = f'hashes = {{ sha256 = "{"0" * 64}" }}'
-    yield (
-        "pylock",
-        f"""\
-lock-version = "1.0"
-created-by = "uv"
-requires-python = ">=3.11"
-
-[[packages]]
-name = "jax"
-version = "0.10.2"
-marker = "python_version >= '3.11'"
-wheels = [{{ url = "https://files.example/jax-0.10.2-py3-none-any.whl", {digest} }}]
-
-[[packages]]
-name = "jaxlib"
-version = "0.10.2"
-wheels = [{{ url = "https://files.example/{wheel}", {digest} }}]
-
-[[packages]]
-name = "local"
-directory = {{ path = "../local", editable = true }}
-""".encode(),
-    )
-
-
 def store_entry() -> Seeds:
     yield "time", write_entry("0" * 64, Entry({"seconds": 1.5}, b""))
     yield "split", write_entry("0" * 64, Entry({"numbers": [1, 2, 1], "local": True}, b""))
@@ -97,11 +69,6 @@ Provides-Extra: cuda
 Text.
 """
 WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: cp311-cp311-manylinux_2_27_x86_64\n"
-
-
-def metadata() -> Seeds:
-    yield "METADATA", METADATA.encode()
-    yield "WHEEL", WHEEL.encode()
 
 
 def _members(aot: bytes) -> dict[str, bytes]:
