@@ -22,8 +22,9 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
     """Return the project's own dependencies; none without a [project] table.
 
     They stand under [project] or in the table of the metadata hook `aotbuild`, or other metadata
-    hooks of hatchling set them. PlanError if the file cannot be read so, or if only code of the
-    project could say them and it must not run.
+    hooks of hatchling set them. Those that only the build needs stand in the table of the build
+    hook, where hatchling reads them, too. PlanError if the file cannot be read so, or if only code
+    of the project could say them and it must not run.
     """
     # Not at the top: a worker, which imports this package too, has no hatchling.
     from hatchling.metadata.core import ProjectMetadata
@@ -47,11 +48,19 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
             _leave_out_version(metadata)
         # What it adds is known only when the environment is.
         settings.hooks.pop(_OWN, None)
-        return (*map(str, metadata.core.dependencies), *own_dependencies(table))
+        own = (*map(str, metadata.core.dependencies), *own_dependencies(table))
+        return (*own, *_of_the_build(metadata.hatch))
     except (ValueError, TypeError, OSError) as err:
         reason = err.strerror if isinstance(err, OSError) else err
         msg = f"{file}: the project's dependencies cannot be read: {reason}"
         raise PlanError(msg) from err
+
+
+def _of_the_build(hatch: Any) -> list[str]:
+    """Return the `dependencies` in the table of the build hook."""
+    tables = (hatch.build_targets.get("wheel", {}), hatch.build_config)
+    hooks = (table.get("hooks", {}).get(_OWN, {}) for table in tables)
+    return [str(text) for hook in hooks for text in hook.get("dependencies", [])]
 
 
 def _check_runs_nothing(file: Path, metadata: Any) -> None:

@@ -8,9 +8,11 @@ build hook compares.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hatchling.metadata.core import HatchMetadata, ProjectMetadata
 from hatchling.metadata.plugin.interface import MetadataHookInterface
@@ -21,6 +23,9 @@ from packaging.utils import canonicalize_name
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.toolchains.project import METADATA_TABLE, own_dependencies, project_requirements
 from hatch_aotbuild.plugin import NAME, TABLE, message_of, read_manifest
+
+if TYPE_CHECKING:
+    from aotbuild.manifest import Manifest
 
 
 class AotBuildMetadataHook(MetadataHookInterface):
@@ -113,6 +118,19 @@ def check_stated(needed: Iterable[str], stated: Iterable[str], aotbuild: str) ->
         "A source distribution that another aotbuild or jax made has to be made again."
     )
     raise PlanError(msg)
+
+
+def jax_notes(manifest: Manifest, stated: Iterable[str]) -> Iterator[str]:
+    """Yield which dependencies bring jax to where a wheel with `runtime: jaxlib` runs."""
+    for name in (Requirement(text).name for text in stated if manifest.runtime == "jaxlib"):
+        with suppress(PackageNotFoundError):  # not in this environment
+            needed = map(Requirement, requires(name) or [])
+            plain = {each.name for each in needed if each.marker is None or each.marker.evaluate()}
+            if "jax" in plain:
+                yield (
+                    f"runtime: jaxlib, but the dependency {name} requires jax; if only the build "
+                    f"needs it, list it under dependencies of [{TABLE}]"
+                )
 
 
 def unpinned(needed: Iterable[str]) -> PlanError:

@@ -108,7 +108,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         from aotbuild.build.project import open_project
         from aotbuild.build.requires_dist import wheel_requirements
         from aotbuild.build.wheel_tag import tag_for_all, wheel_tag
-        from hatch_aotbuild.metadata import check_stated, unpinned
+        from hatch_aotbuild.metadata import check_stated, jax_notes, unpinned
 
         project = open_project(self._manifest, Path(self.root), self._say, packages=self._packages)
         needed = wheel_requirements(project.plan)
@@ -122,7 +122,8 @@ class AotBuildHook(BuildHookInterface[Any]):
         package = build_project(project, self._artifacts, self._say)
         for line in package.summary:
             self._say(line)
-        for note in package.notes:
+        stated = self.metadata.core.dependencies
+        for note in (*package.notes, *jax_notes(project.plan.manifest, stated)):
             self.app.display_warning(f"aotbuild: {note}")
         # What `aotbuild build --in-place` wrote among the sources gives way to this build.
         written = project.sources.below(project.sources.import_root / project.sources.artifacts)

@@ -14,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 from support.projects import write_project
 
+from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild import backend
 
 JAX = metadata.version("jax")
@@ -94,6 +95,26 @@ def test_static_requirements_that_pin_what_compiles(
     backend.build_wheel(str(tmp_path))
     (wheel,) = tmp_path.glob("*.whl")
     assert "proj/_aot/index" in ZipFile(wheel).namelist()
+
+
+def test_what_only_the_build_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of flax, whose wheel needs neither flax nor jax where it runs."""
+    text = f'dependencies = ["aotbuild", "jaxlib=={JAXLIB}"]\n{BUILD_HOOK}dependencies = ["flax"]\n'
+    root = project(tmp_path, monkeypatch, text, "runtime: jaxlib\n")
+    assert required(tmp_path) == ["aotbuild", f"jaxlib=={JAXLIB}"]
+    assert {"flax", f"jax=={JAXLIB}"} <= {*backend.get_requires_for_build_wheel()}
+    assert "flax" in project_requirements(root)  # so that an environment of uv has it, too
+
+
+def test_what_brings_jax_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'dependencies = ["aotbuild", "jaxlib=={JAXLIB}", "flax"]\n{BUILD_HOOK}'
+    root = project(tmp_path, monkeypatch, text, "runtime: jaxlib\n")
+    (root / "proj" / "model.py").write_text("def f(x):\n    return x\n")
+    backend.build_wheel(str(tmp_path))
+    printed = " ".join("".join(capsys.readouterr()).split())
+    assert "runtime: jaxlib, but the dependency flax requires jax; if only the build" in printed
 
 
 @pytest.mark.parametrize(
