@@ -240,7 +240,7 @@ def refused(net, *parts):
         raise AssertionError(net)
 net = m.make_net()
 lib.filtered(net, x)
-refused(m.Net(net.weight, 0.25, net.activation), "net[1]: compiled with 0.5, called with 0.25")
+refused(m.Net(net.weight, 0.25, net.activation), "net.scale: compiled with 0.5, called with 0.25")
 refused(m.Net(net.weight, 0.5, jax.numpy.tanh), "called with jax.numpy.tanh")
 refused(m.Net(net.weight, np.float32(0.5), net.activation), "expected static 0.5, found an array")
 refused(m.Net(net.weight, [], net.activation), "expected static 0.5, found a list of 0")
