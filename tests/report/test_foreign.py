@@ -73,10 +73,10 @@ def test_peak_memory_is_shown_with_the_device_s(tmp_path: Path) -> None:
 
 def test_inspect_shows_each(tmp_path: Path) -> None:
     place = write_package(tmp_path / "pack", [make_function()], every(), BOTH)
-    text = run("inspect", place).stdout
+    text = run("inspect", "--all", place).stdout
     assert "jax 0.10.2, 0.12.0.1, jaxlib 0.10.2, 0.12.0.1" in text
     assert "TPU v5 lite, topology 2x4, jaxlib 0.10.2, libtpu 0.0.42.1, 8 devices" in text
-    document = json.loads(run("inspect", place, "--json").stdout)
+    document = json.loads(run("inspect", "--all", place, "--json").stdout)
     executables = document["functions"][0]["signatures"][0]["executables"]
     gpu = next(e for e in executables if e["target"].startswith("cuda"))
     assert gpu["device_memory"] == 84_942_979_072
@@ -102,7 +102,7 @@ def test_names_from_a_wheel_stay_harmless(tmp_path: Path) -> None:
     kinds = {"device_kinds": ("\x1b[31m<b>GPU",), "plugin": ("\x07", "<i>1")}
     place = write_package(tmp_path / "pack", [make_function()], [on_gpu(requires=kinds)])
     page = tmp_path / "page.html"
-    text = run("inspect", place, "--html", page).stdout
+    text = run("inspect", "--all", place, "--html", page).stdout
     assert "\x1b" not in text
     assert r"\x1b[31m<b>GPU" in text
     assert "<b>GPU" not in page.read_text()
