@@ -97,6 +97,7 @@ def test_what_is_left_is_refused_and_then_planned(project: Path) -> None:
     assert [*load_manifest(manifest).functions] == ["score"]
 
 
+@pytest.mark.process
 def test_what_is_left_can_be_installed(project: Path, tmp_path: Path) -> None:
     """`uv run aotbuild plan` installs the project before it says where the TODOs are."""
     run("init", "mypkg.model:score")

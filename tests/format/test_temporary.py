@@ -99,6 +99,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not folder.exists()
 
 
+@pytest.mark.process
 def test_commands_without_a_folder_for_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

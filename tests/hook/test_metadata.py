@@ -86,6 +86,7 @@ def test_the_manifest_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 STATIC = f'dependencies = ["aotbuild", "jax=={JAX}", "jaxlib=={JAXLIB}"]\n'
 
 
+@pytest.mark.process
 def test_static_requirements_that_pin_what_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_what_only_the_build_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "flax" in project_requirements(root)  # so that an environment of uv has it, too
 
 
+@pytest.mark.process
 def test_what_brings_jax_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
