@@ -109,13 +109,15 @@ class Inputs:
         }
         return build_key(facts)
 
-    def edited(self) -> list[str]:
-        """Return which modules, or the manifest, changed since the build began.
+    def edited(self, now: Mapping[str, str] | None) -> list[str]:
+        """Return which modules, imported or not, or the manifest, differ from when the build began.
 
-        What the user's code writes while it is imported is no edit.
+        `now` is from `files_now`. New files, which the user's code may write, are no edit. Nothing
+        is known where there are too many files.
         """
-        manifest = self._sources.below(Path(self._plan.manifest.file))
-        before, now = self.files or {}, self.files_now() or {}
+        if self.files is None or now is None:
+            return []
+        manifest, before = self._sources.below(Path(self._plan.manifest.file)), self.files
         read = [name for name in before if name.endswith(".py") or name == manifest]
         return [name for name in read if before[name] != now.get(name)]
 

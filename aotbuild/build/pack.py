@@ -141,7 +141,8 @@ def _build(
         run = run_units(plan, sources, staging, listener, options, build_store)
         made = assemble(plan, run.results)
         # First: two traces differ if a module was edited between them.
-        if edited := inputs.edited():
+        files = inputs.files_now()
+        if edited := inputs.edited(files):
             raise SourcesEdited(edited, made.failures)
         if made.failures:
             raise BuildError(made.failures, made.total)
@@ -150,7 +151,7 @@ def _build(
         is_whole = len(done) == len(plan.units)  # `feedback:` adds units
         may_be_kept = is_whole and not any(each.transient for each in done)
         # Not if a file was edited meanwhile.
-        if key and may_be_kept and inputs.key(inputs.files_now()) == key:
+        if key and may_be_kept and inputs.key(files) == key:
             keep(build_store.store, key, folder, made.records, run.stored, notes)
         packed = replace(plan, units=tuple(each.unit for each in done))
         stored = sum(each.stored for each in done)

@@ -58,7 +58,7 @@ def _facts(place: str) -> PackageFacts:
 
 
 def _identity(place: str, facts: PackageFacts) -> str:
-    """Return what tells a package from others: its place, and the digests of its parts."""
+    """Return what tells a package from others: its place, and the digest of its index."""
     return f"{printable(_short(place))} (index {facts.digest.removeprefix('sha256:')[:_DIGITS]})"
 
 

@@ -28,7 +28,6 @@ from aotbuild.errors import TraceRefused
 from aotbuild.format.values import cut
 from aotbuild.format.words import did_you_mean
 
-_FOREIGN = ("site-packages", "dist-packages", "__pycache__")
 _OURS = ("aotbuild", "hatch_aotbuild", "__main__")
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _STDLIB = tuple(

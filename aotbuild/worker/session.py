@@ -100,7 +100,6 @@ class Session:
         )
 
     def _compile_and_check(self, traced: Traced) -> Iterator[Reply]:
-        # Not what golden inputs import, which the store may spare.
         candidates: list[tuple[Candidate, Compiled]] = []
         for target, hardware in zip(traced.job.targets, traced.job.hardware, strict=True):
             # Before it is lowered, which may end this process.

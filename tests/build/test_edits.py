@@ -151,3 +151,15 @@ def test_what_the_code_writes_itself_is_no_edit(
     root = write_project(tmp_path / "here", ONE_FUNCTION, code=WRITES)
     build(root, tmp_path / "out" / "_aot")
     assert (root / "proj" / "made.py").exists()
+
+
+def test_a_project_that_grows_too_large_is_not_edited(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What code writes there, such as a cache, ends the comparison and not the build."""
+
+    def fill(root: Path) -> None:
+        monkeypatch.setattr("aotbuild.build.project_files.MOST_FILES", 3)
+        (root / "cache.bin").touch()
+
+    assert not project.build(fill).recalled

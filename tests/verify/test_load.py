@@ -82,7 +82,7 @@ def test_a_mesh_gets_its_devices(tmp_path: Path) -> None:
 def test_bytes_that_are_no_executable(built: list[Built], index: int, tmp_path: Path) -> None:
     outcome = load_one(tmp_path, wheels.with_other_bytes(built[index], b"no executable" * 50))
     assert outcome.status in (Status.FAIL, Status.CRASHED)
-    assert index == 0 or f"jax {jax.__version__}, and every later one" in outcome.reasons[0]
+    assert index == 0 or f"jax {jax.__version__} cannot read what jax " in outcome.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from aotbuild.platforms.base import Checks, Host, check_plugin
 _V2_AVX = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2", "avx"})
 _V3 = _V2_AVX | {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-_JAXLIB = frozenset({"avx2", "bmi2", "f16c", "fma"})
+# What jaxlib needs from 0.12 on.
+_OF_JAXLIB = frozenset({"avx2", "bmi2", "f16c", "fma"})
 _VNNI = _V4 | {"avx512_vnni"}
 _BF16 = _VNNI | {"avx512_bf16"}
 _AMX = _BF16 | {"amx_tile", "amx_int8", "amx_bf16"}
@@ -164,7 +165,7 @@ class CpuChecks(Checks):
         if architecture != "x86_64" or not features:
             return ()
         numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
-        return tuple(sorted((_JAXLIB if numbers >= [0, 12] else {"avx"}) - features))
+        return tuple(sorted((_OF_JAXLIB if numbers >= [0, 12] else {"avx"}) - features))
 
     def rank(self, detail: str) -> int:
         return rank(detail) if detail in LEVELS else -1

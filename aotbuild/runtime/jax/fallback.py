@@ -179,9 +179,9 @@ def read_exported(source: Source, record: Record) -> Any:
     except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
         by = record.provenance.get("jax", "of an unknown version")
         msg = (
-            f"{record}: jax {jax.__version__}, and every later one, refuses to read what jax {by} "
-            f"exported\n  found    {type(err).__name__}: {err}\nBuild the wheel again with a newer "
-            "jax."
+            f"{record}: jax {jax.__version__} cannot read what jax {by} exported\n"
+            f"  found    {type(err).__name__}: {err}\nBuild the wheel again with the jax that is "
+            f"installed here, or install jax {by}."
         )
         raise AotbuildError(msg) from err
 
