@@ -23,16 +23,19 @@ from aotbuild.format.temporary import LOCK
 
 pytestmark = pytest.mark.process
 
-# For code of a project: end the process that has started the compiler, whose forks run it. Only
-# the first of the two does so, as the other may have another parent by then.
+# For code of a project: end the process that has started the compiler. The compiler's forks have
+# its command line, and one of the two that trace is a fork of the other.
 BUILDER = """import os
 def end_builder(number):
-    stat = open(f"/proc/{os.getppid()}/stat").read()
+    of = lambda process, name: open(f"/proc/{process}/{name}").read()
+    builder = os.getpid()
+    while of(builder, "cmdline") == of("self", "cmdline"):
+        builder = int(of(builder, "stat").rpartition(")")[2].split()[1])
     try:
         os.close(os.open(__file__ + ".ended", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return
-    os.kill(int(stat.rpartition(")")[2].split()[1]), number)
+    os.kill(builder, number)
 """
 
 NEVER_COMES = Moment("never", "")
