@@ -105,11 +105,11 @@ def kill() -> None:
         return
     if not IS_WORKER:
         os.kill(os.getpid(), signal.SIGKILL)
-    # A worker's fork is a child of the worker, which is one of the build.
-    parent = os.getppid()
-    status = Path(f"/proc/{parent}/stat").read_text()
-    is_fork = b"aotbuild/worker/" in Path(f"/proc/{parent}/cmdline").read_bytes()
-    os.kill(int(status.rpartition(")")[2].split()[1]) if is_fork else parent, signal.SIGKILL)
+    # A worker is a child of the build; its forks, and theirs, have its command line.
+    process = Path("/proc", str(os.getppid()))
+    while b"aotbuild/worker/" in (process / "cmdline").read_bytes():
+        process = Path("/proc", (process / "stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(int(process.name), signal.SIGKILL)
     while True:
         signal.pause()
 
