@@ -1,7 +1,7 @@
-"""Count what is kept small: lines and files of each room, and what a build and a first call pass.
+"""Count what is kept small: lines, files, docs and words, and what a build and a first call pass.
 
-    python tools/count_path.py                  # the rooms, a build's parent, and a first call
-    python tools/count_path.py --rooms          # the rooms alone, which runs nothing
+    python tools/count_path.py                  # all, with a build's parent and a first call
+    python tools/count_path.py --rooms          # what is counted by reading, which runs nothing
     python tools/count_path.py --package PLACE FUNCTION   # a first call of a function of f32[4]
 
 Budgets are those of the design: it exits with 1 if one is exceeded. A first call is counted after
@@ -14,9 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +43,14 @@ ROOMS = {
     "tests": 40_000,
 }
 MOST_LINES, MOST_FILES = 42_000, 260
+MOST_DOCS_WORDS, MOST_DECISIONS, MOST_EXTRAS = 50_000, 20, 8
+# What a user can write, as rows and headings of the reference, which tests hold to be complete.
+REFERENCE = {
+    "manifest keys": ("manifest.md", r"^\| `[a-z_]+` \|", 50),
+    "environment variables": ("*.md", r"^\| `AOTBUILD_", 14),
+    "commands": ("cli.md", r"^## `aotbuild ", 15),
+    "exit codes": ("cli.md", r"^\| [0-9]+ \|", 8),
+}
 # Files of ours whose functions the parent process of a build passes.
 MOST_BUILD_FILES = 80
 PATH_BUDGETS = {"files": 25, "functions": 200, "modules": 35, "warm_frames": 0}
@@ -148,6 +158,24 @@ def room_counts() -> list[Count]:
     return [*counts, Count("product files", len(product), MOST_FILES)]
 
 
+def docs_counts() -> list[Count]:
+    """Return the size of the docs, and of what they list."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    words = sum(len(page.read_text().split()) for page in pages)
+    decisions = len(list((ROOT / "docs/decisions").glob("[0-9]*.md")))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    counts = [
+        Count("docs, words", words, MOST_DOCS_WORDS),
+        Count("decisions", decisions, MOST_DECISIONS),
+        Count("extras", len(extras["optional-dependencies"]), MOST_EXTRAS),
+    ]
+    for what, (name, pattern, most) in REFERENCE.items():
+        texts = [page.read_text() for page in (ROOT / "docs/reference").glob(name)]
+        found = sum(len(re.findall(pattern, text, re.MULTILINE)) for text in texts)
+        counts.append(Count(what, found, most))
+    return counts
+
+
 def _python_files(folder: Path) -> list[Path]:
     return [file for file in sorted(folder.rglob("*.py")) if "__pycache__" not in file.parts]
 
@@ -191,11 +219,11 @@ def build(folder: Path) -> tuple[Path, list[str]]:
 def main() -> int:
     """Print all counts; return 1 if one is over its budget."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rooms", action="store_true", help="count the rooms alone")
+    parser.add_argument("--rooms", action="store_true", help="run nothing")
     parser.add_argument("--package", nargs=2, metavar=("PLACE", "FUNCTION"))
     parser.add_argument("--passed", action="store_true", help="list what is passed")
     options = parser.parse_args()
-    counts = room_counts()
+    counts = room_counts() + docs_counts()
     seen: dict[str, Any] = {}
     if not options.rooms:
         with tempfile.TemporaryDirectory() as folder:
