@@ -7,7 +7,7 @@ alike. Prints the median of the blocks' ratios; exits 1 above the limit. The bac
 - `jax` gives both jax arrays;
 - `numpy` gives both numpy arrays, and jit's result is made a numpy array;
 - `numpy-alone` does the same in two processes, so that the kernel's process has no jax in it, as
-  in real use of that backend. `numpy_call.py` is either process, and profiles a call.
+  in real use of that backend. `numpy_call.py` is either process.
 
     python benchmarks/dispatch.py [--signatures 1 64] [--backend jax numpy numpy-alone] [--pairs 61]
         [--limit 1.05] [--json]

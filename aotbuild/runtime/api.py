@@ -18,7 +18,6 @@ from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.runtime.checked_blobs import DirectorySource
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.package import check_policy, fallback_policy
 
 if TYPE_CHECKING:
     from aotbuild.runtime.library import Kernel
@@ -95,6 +94,8 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
         msg = f"precompiled: expected 'package:function', found {ref!r}"
         raise AotbuildError(msg)
 
+    from aotbuild.runtime.fallback_policy import check_policy  # `load` needs none
+
     check_policy(fallback, "precompiled(fallback=…)")
 
     def decorate(source: F) -> F:
@@ -136,6 +137,8 @@ def _resolve(
         library.open()
         return library.kernel(name)
     except (NoArtifacts, PackageNotFound) as err:
+        from aotbuild.runtime.fallback_policy import fallback_policy
+
         if fallback_policy(fallback) != "jit":
             raise
         reason: AotbuildError = err

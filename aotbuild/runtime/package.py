@@ -7,7 +7,6 @@ native code see a byte.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.constants import Constants
     from aotbuild.runtime.devices import DeviceSet
 
-POLICIES = ("none", "portable", "jit")
-VARIABLE = "AOTBUILD_FALLBACK"
 EDITABLE_NOTE = "%s is an editable install without executables: calls go to the source"
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 _OLDER = "Use a CPU that has them, or a wheel that was built with jax 0.11.2 or older."
@@ -131,6 +128,8 @@ class Package:
     @property
     def fallback_policy(self) -> str:
         """The fallback policy in force now."""
+        from aotbuild.runtime.fallback_policy import fallback_policy  # most calls need none
+
         return fallback_policy(self._fallback or self.index.header.get("fallback"))
 
     def probe(self, devices: DeviceSet) -> Host:
@@ -232,23 +231,6 @@ def _other_jaxlib(package: str, expected: str, found: str) -> NoExecutable:
     )
     trace = [f"jaxlib: expected {' or '.join(versions)}, found {found}"]
     return NoExecutable(package, "no executable may run here", trace, remedy)
-
-
-def fallback_policy(default: str | None) -> str:
-    """Return the policy in force: the operator's variable, else `default`, else `none`."""
-    chosen = os.environ.get(VARIABLE)
-    if chosen:
-        check_policy(chosen, f"the environment variable {VARIABLE}")
-        return chosen
-    check_policy(default, "the index's fallback")
-    return default or "none"
-
-
-def check_policy(value: object, place: str) -> None:
-    """Raise AotbuildError unless `value` is a fallback policy, or None for no opinion."""
-    if value is not None and value not in POLICIES:
-        msg = f"{place}: expected one of {', '.join(POLICIES)}, found {value!r}; set one of these"
-        raise AotbuildError(msg)
 
 
 # --- loading ------------------------------------------------------------------------------------
