@@ -31,8 +31,10 @@ def main() -> None:
     parser.add_argument("--package")
     parser.add_argument("--signatures", type=int, default=1)
     options = parser.parse_args()
-    kernel = lambda: aotbuild.load(options.package, arrays="numpy").affine  # noqa: E731
-    function = _jit() if options.what == "jit" else kernel()
+    if options.what == "jit":
+        function = _jit()
+    else:
+        function = aotbuild.load(options.package, arrays="numpy").affine
     calls = [_arguments(size) for size in range(1, options.signatures + 1)]
     for _ in range(2):
         _time(function, calls)
