@@ -19,7 +19,6 @@ from aotbuild.build.project_files import MOST_FILES, TooLarge, project_files
 from aotbuild.build.run_units import BuildOptions
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
-from aotbuild.store.prune import survey
 from aotbuild.toolchains.toolchain import probe
 
 pytestmark = pytest.mark.process
@@ -104,24 +103,6 @@ def test_outputs_do_not_count(place: Place) -> None:
     assert place.recalls()
 
 
-def test_damaged_entries(place: Place) -> None:
-    """Whichever part of it is damaged or gone, the build runs, and keeps it again."""
-    first = tree_of(place.build().folder)
-    for number, entry in enumerate(item.path for item in survey(place.store)):
-        if number % 2:
-            entry.unlink()
-        else:
-            entry.write_bytes(entry.read_bytes()[:-1])
-        assert tree_of(place.build().folder) == first
-    assert place.recalls()
-
-
-def test_no_store(place: Place) -> None:
-    place.patch.setenv("AOTBUILD_STORE", "off")
-    place.build()
-    assert not place.recalls()
-
-
 class TestFiles:
     """What counts as the project's files."""
 
@@ -200,7 +181,3 @@ class TestInstalled:
         assert installed(path, tmp_path) == first, "the key has the project's files"
         (tmp_path / "build" / "gen" / "three.py").write_text("A = 2\n")
         assert installed(path, tmp_path) != first
-
-    def test_the_environment_of_this_process(self, tmp_path: Path) -> None:
-        path = [entry for entry in map(os.path.abspath, os.sys.path) if entry]  # type: ignore[attr-defined]
-        assert any("jax-" in str(row) for row in installed(path, tmp_path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -62,18 +61,6 @@ def test_one_lock_for_each_toolchain(index: Path, project: Path) -> None:
         assert text.startswith("# Written by `aotbuild lock`")
         assert "requirements.in" not in text
         assert "--" not in text
-
-
-@pytest.mark.process
-def test_it_is_the_same_again(index: Path, project: Path) -> None:
-    run("lock", project / "aot.yaml")
-    before = locks(project)
-    document = json.loads(run("lock", project / "aot.yaml", "--json").stdout)
-    assert [(lock["file"], lock["changed"]) for lock in document["locks"]] == [
-        (FIRST, False),
-        (SECOND, False),
-    ]
-    assert locks(project) == before
 
 
 @pytest.mark.process

@@ -83,14 +83,6 @@ def test_the_document(project: Path) -> None:
     }
 
 
-def test_all_problems_of_a_manifest_are_printed(project: Path) -> None:
-    (project / "aot.yaml").write_text(MANIFEST.replace("dims:", "dim:").replace("mesh:", "mash:"))
-    result = plan(project)
-    assert result.exit_code == 3
-    assert "aot.yaml:8:5:" in result.stderr
-    assert "(did you mean 'mesh'?)" in result.stderr
-
-
 def test_what_the_manifest_leaves_to_the_machine_is_a_note(project: Path) -> None:
     notes = json.loads(plan(project, "--json").stdout)["notes"]
     assert [note.partition(":")[0] for note in notes] == ["targets", "toolchains"]

@@ -169,13 +169,6 @@ class TestAProgram:
         assert left_out in recorded.done.stdout, recorded.done.stdout
         assert "written: aot.yaml" in recorded.done.stdout
 
-    def test_the_plan_accepts_it(self, recorded: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(recorded.folder)
-        planned = json.loads(run("plan", "--json").stdout)
-        units = [unit["function"] for unit in planned["units"]]
-        assert units.count("apply") == 5
-        assert units.count("main_step") == 1
-
 
 @pytest.mark.process
 class TestOtherEnvironments:

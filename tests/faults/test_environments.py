@@ -15,7 +15,6 @@ import pytest
 from faults.ended import assert_done, assert_refused, command
 from faults.odd_builds import Project
 from support.forks import forked
-from support.full_disk import full_disk
 from support.installs import tree_of
 from support.moments import leftovers
 from support.processes import ROOT
@@ -146,15 +145,6 @@ def test_a_umask(project: Project) -> None:
     project.assert_built()
     modes = {path.stat().st_mode & 0o777 for path in project.package.rglob("*") if path.is_file()}
     assert modes == {0o644 & ~umask}
-
-
-def test_files_that_may_not_grow(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # half a file would stay
-    with full_disk(100):
-        ended = project.build()
-    assert_refused(ended)
-    assert not project.package.exists()
-    assert leftovers(project.folder) == []
 
 
 # --- links ----------------------------------------------------------------------------------------

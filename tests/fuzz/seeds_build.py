@@ -44,12 +44,6 @@ def manifest() -> Seeds:
     yield "blocks", yaml.safe_dump(tree, sort_keys=False).encode()
 
 
-def gpu_preset() -> Seeds:
-    from aotbuild.platforms.cuda.presets import preset_files
-
-    yield "l4", preset_files()["l4"].read_bytes()
-
-
 def store_entry() -> Seeds:
     yield "time", write_entry("0" * 64, Entry({"seconds": 1.5}, b""))
     yield "split", write_entry("0" * 64, Entry({"numbers": [1, 2, 1], "local": True}, b""))

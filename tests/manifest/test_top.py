@@ -154,10 +154,6 @@ class TestTargets:
             "targets.0: duplicate target 'cuda h200, devices 2', already in this one"
         ]
 
-    def test_empty(self) -> None:
-        found = ["targets: expected at least one entry, found an empty list"]
-        assert refused(whole("targets: []\n")) == found
-
 
 class TestToolchains:
     def test_values(self) -> None:

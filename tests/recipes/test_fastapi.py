@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -56,43 +54,3 @@ def test_gunicorn_after_its_fork(recipe: Recipe, ranker: Path) -> None:
             check_scores(recipe, ranker, count)
         assert recipe.get("/healthz").json == {"loaded": 3}
         assert "Traceback" not in server.stop()
-
-
-def test_preload_before_the_fork_is_refused(recipe: Recipe) -> None:
-    preload = "lib.preload(require=True)"
-    serving = recipe.serving("gunicorn app:app", "Application startup complete", times=2)
-    with (
-        changed(recipe, "app.py", preload, "pass"),
-        changed(recipe, "app.py", "\nLARGEST =", f"\n{preload}\nLARGEST ="),
-        serving as server,
-    ):
-        assert recipe.post("/score", {"rows": ROWS}).status == 500
-        server.wait_for("forked after XLA's threads were started")
-        server.stop()  # reads until no worker is left
-        assert server.process.wait() == 0
-
-
-@contextmanager
-def changed(recipe: Recipe, name: str, old: str, new: str) -> Iterator[None]:
-    """Change a file of the page until the block ends."""
-    path = recipe.folder / name
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    yield
-    path.write_text(text)
-
-
-def test_a_damaged_wheel_is_never_served(recipe: Recipe) -> None:
-    assert recipe.python is not None
-    (folder,) = recipe.python.parents[1].glob("lib/python*/site-packages/ranker/_aot")
-    blob = next(folder.glob("blobs/*.pjrt"))
-    data = blob.read_bytes()
-    blob.unlink()  # uv links files from its cache
-    blob.write_bytes(data[:-1])
-    serving = recipe.serving(recipe.commands[1], "Uvicorn running on")
-    try:
-        with pytest.raises(AssertionError, match="DamagedBlob"), serving:
-            pass
-    finally:
-        blob.write_bytes(data)

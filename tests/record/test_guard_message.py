@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,45 +104,3 @@ class TestKernels:
             with guard.allow():
                 call(X)
             call(X)  # nothing is compiled any more
-
-
-WRAPPED = {
-    "eqx.filter_jit": """
-        import equinox as eqx
-
-        class Scale(eqx.Module):
-            by: float
-
-        @eqx.filter_jit
-        def score(scale, x):
-            return x * scale.by
-
-        model = Scale(2.0)
-    """,
-    "nnx.jit": """
-        from flax import nnx
-
-        @nnx.jit
-        def score(model, x):
-            return x * model.by[...]
-
-        class Scale(nnx.Module):
-            def __init__(self):
-                self.by = nnx.Param(2.0)
-
-        model = Scale()
-    """,
-}
-
-
-@pytest.mark.parametrize("wrap", WRAPPED)
-def test_the_jit_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: str) -> None:
-    name = f"guarded_{wrap.replace('.', '_')}"
-    (tmp_path / f"{name}.py").write_text(inspect.cleandoc(WRAPPED[wrap]))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    module = importlib.import_module(name)
-    with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-        module.score(module.model, X)
-    assert caught.value.function == f"{name}:score"
-    assert caught.value.source.startswith(f"{tmp_path / name}.py:")
-    assert caught.value.caller.startswith(f"{__file__}:")

@@ -12,7 +12,6 @@ from support.reports import ANALYSIS, HEADER, facts_of, make_function, make_reco
 from aotbuild.format.record import Record
 from aotbuild.report.diff import diff
 from aotbuild.report.diff_words import diff_document, diff_lines
-from aotbuild.report.document import requirement_words
 from aotbuild.report.page import page_html
 from aotbuild.report.text import executable_rows
 
@@ -52,19 +51,6 @@ def every() -> list[Record]:
     return [of_cpus(NEW), of_cpus(OLD), on_gpu(), on_tpu()]
 
 
-def test_what_a_host_needs() -> None:
-    assert requirement_words(on_gpu().requires) == [
-        "NVIDIA H100 80GB HBM3", "capability 9.0a", "jaxlib 0.10.2", "jax-cuda13-pjrt 0.10.2",
-        "cuda 13.0 or newer", "cudnn 9.10 or newer",
-    ]  # fmt: skip
-    assert requirement_words(on_tpu().requires) == [
-        "TPU v5 lite", "topology 2x4", "jaxlib 0.10.2", "libtpu 0.0.42.1", "8 devices",
-        "2 processes",
-    ]  # fmt: skip
-    with_features = of_cpus(OLD, requires={"features": ("gfni", "vaes")})
-    assert requirement_words(with_features.requires)[0] == "isa x86-64-v3 + gfni + vaes"
-
-
 def test_peak_memory_is_shown_with_the_device_s(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, [make_function()], [on_gpu(), on_tpu()])
     assert [row[6] for row in executable_rows(facts.functions[0])] == ["9 GB of 84.9 GB", "1.13 kB"]
@@ -98,16 +84,6 @@ def test_inspect_shows_each(tmp_path: Path) -> None:
     }
 
 
-def test_names_from_a_wheel_stay_harmless(tmp_path: Path) -> None:
-    kinds = {"device_kinds": ("\x1b[31m<b>GPU",), "plugin": ("\x07", "<i>1")}
-    place = write_package(tmp_path / "pack", [make_function()], [on_gpu(requires=kinds)])
-    page = tmp_path / "page.html"
-    text = run("inspect", "--all", place, "--html", page).stdout
-    assert "\x1b" not in text
-    assert r"\x1b[31m<b>GPU" in text
-    assert "<b>GPU" not in page.read_text()
-
-
 # --- diff -----------------------------------------------------------------------------------------
 
 
@@ -130,11 +106,3 @@ def test_one_more_jaxlib_is_one_more_executable(tmp_path: Path) -> None:
     found = lines(tmp_path, [of_cpus(OLD)], [of_cpus(OLD), of_cpus(NEW)])
     added = "+ executable f(batch=1) for cpu:x86-64-v3:1 with jaxlib 0.12.0.1"
     assert [line for line in found if line.startswith(("+", "-"))] == [added]
-
-
-def test_requirements_of_devices_are_compared(tmp_path: Path) -> None:
-    newer = {**H100, "plugin": ("jax-cuda13-pjrt", NEW), "cudnn": None}
-    found = lines(tmp_path, [on_gpu()], [on_gpu(requires=newer)])
-    assert any(line.endswith(f"requires.plugin jax-cuda13-pjrt {OLD} → jax-cuda13-pjrt {NEW}")
-               for line in found)  # fmt: skip
-    assert any(line.endswith("requires.cudnn 9.10 → none") for line in found)

@@ -13,7 +13,7 @@ from support.hosts import ALL_V4, CPU, HOSTS, NEEDS_CUDA, NEEDS_V5E, PORTABLE, R
 
 from aotbuild.format.record import CustomCall, Record
 from aotbuild.platforms.base import Host
-from aotbuild.runtime.compatibility import Grade, portable_reasons, refusal_trace, select
+from aotbuild.runtime.compatibility import Grade, refusal_trace, select
 
 OPTIMAL = "OPTIMAL"
 H100 = "NVIDIA H100 80GB HBM3"
@@ -177,14 +177,6 @@ def test_custom_calls() -> None:
     assert select([record(custom_calls=calls)], CPU)[0].fits
 
 
-def test_what_keeps_a_portable_record_from_being_compiled() -> None:
-    assert portable_reasons(RECORDS["portable"], CPU) == ()
-    assert portable_reasons(RECORDS["portable"], HOSTS["h200"]) == ()
-    assert portable_reasons(RECORDS["portable"], HOSTS["v5e:2x2"]) == (
-        "platform: expected cpu or cuda, found tpu",
-    )
-
-
 class TestTrace:
     """What an error shows of the verdicts."""
 
@@ -206,22 +198,5 @@ class TestTrace:
             (
                 f"cpu: 3 executables for x86-64-v4: REFUSED: isa: x86-64-v4 needs {ALL_V4}, which "
                 "this CPU (x86_64) lacks"
-            ),
-        ]
-
-    def test_a_jaxlib_that_is_shipped_is_no_reason_for_the_others(self) -> None:
-        records = [
-            record("cpu:x86-64-v4:1"),
-            record("cpu:x86-64-v3:1", jaxlib="9"),
-            record("cpu:x86-64-v2+avx:1", jaxlib="9"),
-        ]
-        assert self.trace(CPU, *records) == [
-            (
-                f"f cpu:x86-64-v4:1: REFUSED: isa: x86-64-v4 needs {ALL_V4}, which this CPU "
-                "(x86_64) lacks"
-            ),
-            (
-                "cpu: 2 executables for x86-64-v3, x86-64-v2+avx: REFUSED: jaxlib: expected 9, "
-                "found 1.2.3"
             ),
         ]

@@ -178,26 +178,6 @@ class TestJit:
             aotbuild.load(folder).f(X)
         assert not isinstance(caught.value.__context__, NoExecutable)
 
-    def test_only_so_many_warnings_are_remembered(
-        self,
-        tmp_path: Path,
-        native: Built,
-        source: None,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        monkeypatch.setattr("aotbuild.runtime.jax.fallback._MOST_LOGGED", 1)
-        library = aotbuild.load(write(tmp_path, [native], fallback="jit"))
-        for size in (3, 3, 4, 3):
-            library.f(np.ones((size, 4), "float32"))
-        assert [record.levelname for record in caplog.records].count("WARNING") == 3
-
-    def test_without_a_source(self, tmp_path: Path) -> None:
-        built = build("f", double, {"x": X})
-        library = aotbuild.load(write(tmp_path, [built], fallback="jit"))
-        with pytest.raises(SignatureMismatch, match="nowhere:nothing is not importable: Mod"):
-            library.f(OTHER)
-
     def test_damage_is_never_papered_over(
         self, tmp_path: Path, native: Built, source: None
     ) -> None:
@@ -246,13 +226,3 @@ class TestPortable:
         for other in (True, 1.0):
             with pytest.raises(SignatureMismatch, match="REFUSED: another signature"):
                 library.f(Scaled(OTHER, other))
-
-    def test_nothing_fits(self, tmp_path: Path, native: Built) -> None:
-        library = aotbuild.load(write(tmp_path, [native], fallback="portable"))
-        with pytest.raises(SignatureMismatch, match="no portable record was built"):
-            library.f(OTHER)
-
-    def test_none_names_the_portable_record(self, tmp_path: Path, native: Built) -> None:
-        library = aotbuild.load(write(tmp_path, [portable(native, double)]))
-        with pytest.raises(NoExecutable, match="only with fallback: portable"):
-            library.f(X)

@@ -203,15 +203,6 @@ class TestCalls:
             ):
                 library.f(np.float64(1.5))
 
-    def test_x64_with_equal_avals_is_refused(self, tmp_path: Path) -> None:
-        library = load(tmp_path, build("f", affine, {"params": PARAMS, "x": X}))
-        library.f(PARAMS, X)
-        with (
-            jax.enable_x64(True),
-            pytest.raises(aotbuild.errors.NoExecutable, match="expected False, found True"),
-        ):
-            library.f(PARAMS, X)
-
     def test_a_layout_of_another_order_is_refused(self, tmp_path: Path) -> None:
         from jax.experimental.layout import Format, Layout
 

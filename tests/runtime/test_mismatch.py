@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -82,15 +81,6 @@ def test_other_trees(library: Any, params: Any, line: str) -> None:
     assert complaint(library, params, np.ones((8, 8), "float32"), 1.0) == [line]
 
 
-@dataclass
-class Net:
-    weights: Any
-    scale: Any
-
-
-jax.tree_util.register_dataclass(Net)
-
-
 @pytest.mark.parametrize(
     ("arrays", "kind"),
     [("jax", FrozenDict), *product(["jax", "numpy"], [dict, OrderedDict])],
@@ -116,21 +106,6 @@ def test_few_other_names_of_many(tmp_path: Path, arrays: Any, kind: Any) -> None
     missing, unexpected = lines(*(name.replace("r", "-") for name in names))
     assert missing.endswith("'layer008', 'layer009', and 182 more")
     assert unexpected.endswith("'laye-009' (did you mean 'layer009'?), and 182 more")
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"scale": None}, "net.scale: expected an array, found None"),
-        ({"weights": [None, [1.0]]}, "net.weights[0]: expected an array, found None"),
-    ],
-)
-def test_names_of_fields(tmp_path: Path, changes: Any, line: str) -> None:
-    net = Net([np.ones(2, "float32"), [1.0]], np.ones(2, "float32"))
-    built = build("f", lambda net: net.scale * net.weights[0], {"net": net})
-    with pytest.raises(SignatureMismatch) as caught:
-        aotbuild.load(write(tmp_path, [built])).f(replace(net, **changes))
-    assert caught.value.trace == (line,)
 
 
 def test_keywords_after_other_positional_arguments(tmp_path: Path) -> None:
@@ -179,15 +154,6 @@ def test_the_nearest_is_named(
         f(np.ones((size, 4), "float32"), mode)
     assert caught.value.summary.endswith(f"; the nearest is {nearest}")
     assert caught.value.trace == (line,)
-
-
-@pytest.mark.parametrize("arrays", ["jax", "numpy"])
-@pytest.mark.parametrize("value", [2.0, np.ones(3)])
-def test_x64(tmp_path: Path, arrays: Any, value: Any) -> None:
-    with jax.enable_x64(True):
-        package = write(tmp_path, [build("f", lambda x: x + x, {"x": value})])
-    with pytest.raises(SignatureMismatch, match="jax_enable_x64: expected True, found False"):
-        aotbuild.load(package, arrays=arrays).f(value)
 
 
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
