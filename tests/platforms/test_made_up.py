@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.projects import write_project
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 ROOT = Path(__file__).parents[2]
 

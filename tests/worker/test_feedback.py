@@ -179,6 +179,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {failure.unit: failure.message for failure in caught.value.failures}
 
 
+@pytest.mark.any_jax
 @pytest.mark.parametrize(
     ("unit", "message"),
     [

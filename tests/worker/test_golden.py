@@ -268,6 +268,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {failure.unit.partition("(")[0]: str(failure) for failure in caught.value.failures}
 
 
+@pytest.mark.any_jax
 @pytest.mark.parametrize("inputs", WRONG)
 def test_wrong_inputs_fail_the_build(failures: dict[str, str], inputs: str) -> None:
     assert f"functions.{inputs}.verify" in failures[inputs]
@@ -277,6 +278,7 @@ def test_wrong_inputs_fail_the_build(failures: dict[str, str], inputs: str) -> N
 # --- functions that crash or hang -----------------------------------------------------------------
 
 
+@pytest.mark.any_jax
 def test_a_hang_costs_the_golden_outputs_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +305,7 @@ def test_a_hang_costs_the_golden_outputs_only(
     assert first.startswith("no golden outputs: calling the function: it took longer than 1 s")
 
 
+@pytest.mark.any_jax
 def test_many_signatures_share_the_time_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +321,7 @@ def test_many_signatures_share_the_time_of_one(
     assert any("took long enough" in reason for reason in reasons)
 
 
+@pytest.mark.any_jax
 def test_a_hang_fails_what_must_have_golden_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +356,7 @@ CRASHING = {
 }
 
 
+@pytest.mark.any_jax
 def test_a_crash_costs_the_golden_outputs_only(tmp_path: Path) -> None:
     """Unless the manifest says that the function must have them."""
     functions = {name: f"{DOT}, verify: {{inputs: 'proj.mod:{name}'}}" for name in CRASHING}
@@ -375,6 +380,7 @@ def test_a_crash_costs_the_golden_outputs_only(tmp_path: Path) -> None:
 # --- the store ------------------------------------------------------------------------------------
 
 
+@pytest.mark.any_jax
 def test_the_store_has_golden_outputs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
     first = build(project(tmp_path / "a", dot=DOT))

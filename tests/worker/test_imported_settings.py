@@ -39,7 +39,7 @@ NOTES = {
 }
 ORDERS = (
     ("plain", "wide", "precise", "quiet"),
-    ("quiet", "precise", "wide", "plain"),
+    pytest.param(("quiet", "precise", "wide", "plain"), marks=pytest.mark.any_jax),
 )
 
 
@@ -72,6 +72,7 @@ def test_a_function_has_the_settings_of_what_it_imports(
         assert {note for note in done.notes if "importing" in note} == NOTES[name]
 
 
+@pytest.mark.any_jax
 def test_a_variable_that_a_module_sets_for_jax_is_refused(tmp_path: Path) -> None:
     """Unless jax has that setting already."""
     done = build(tmp_path / "one", ("said", "chooses", "unknown", "plain"))
@@ -84,6 +85,7 @@ def test_a_variable_that_a_module_sets_for_jax_is_refused(tmp_path: Path) -> Non
     assert said.record.requires.x64
 
 
+@pytest.mark.any_jax
 def test_flags_of_xla_that_a_module_sets_are_noted(tmp_path: Path) -> None:
     done = build(tmp_path, ("flags", "plain"))
     (note,) = (note for note in done["flags"].notes if "XLA_FLAGS" in note)
@@ -92,6 +94,7 @@ def test_flags_of_xla_that_a_module_sets_are_noted(tmp_path: Path) -> None:
     assert not [note for note in done["plain"].notes if "XLA_FLAGS" in note]
 
 
+@pytest.mark.any_jax
 def test_what_tracing_imports_is_refused_and_does_not_reach_others(tmp_path: Path) -> None:
     done = build(tmp_path, ("lazy", "late", "plain"))
     failure = done["lazy"].failure

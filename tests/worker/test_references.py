@@ -259,6 +259,7 @@ assert "jax" not in sys.modules
     assert found == [[2, 2, 2], line]
 
 
+@pytest.mark.any_jax
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
@@ -285,6 +286,7 @@ print(json.dumps(refusal(lib.step, m.State(np.ones(3, np.float32), m.CODEC))))
     assert lines[3].startswith("Install the package that defines it, in the version of the build")
 
 
+@pytest.mark.any_jax
 def test_what_each_call_would_refuse(tmp_path: Path) -> None:
     failures = failed_units(write_project(tmp_path, BAD, m=SOURCE, rules=RULES))
     for name in ("anew", "again"):

@@ -112,6 +112,7 @@ def test_what_is_not_called_is_only_loaded(tmp_path: Path) -> None:
     assert is_rewritten(package)
 
 
+@pytest.mark.any_jax
 def test_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
     usual = wave(tmp_path / "usual")
@@ -160,11 +161,13 @@ def test_a_wrong_rewrite_is_never_packed(
     assert executable(package) == executable(wave(tmp_path / "plain", code=code))
 
 
+@pytest.mark.any_jax
 def test_one_that_crashes_when_loaded_fails_the_build(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="AOTBUILD_SHRINK=off compiles without rewriting"):
         wave(tmp_path, code=CRASHES_WHEN_LOADED)
 
 
+@pytest.mark.any_jax
 def test_a_compiler_that_always_crashes_fails_its_unit_as_before(tmp_path: Path) -> None:
     code = "import ctypes\njax.stages.Lowered.compile = lambda *_, **__: ctypes.string_at(0)\n"
     with pytest.raises(BuildError) as caught:

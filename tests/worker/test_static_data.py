@@ -290,6 +290,7 @@ def test_another_fingerprint_is_refused_at_its_place(called: Any, call: str, pla
     assert any(line.startswith(f"{place}: compiled with another ") for line in called[call])
 
 
+@pytest.mark.any_jax
 def test_a_place_that_leads_nowhere(tmp_path: Path) -> None:
     manifest = MANIFEST.replace("{state.tx: ignore}", "{}").replace(
         "  smaller:", "    static_data: {state.txx: ignore}\n  smaller:"
@@ -301,6 +302,7 @@ def test_a_place_that_leads_nowhere(tmp_path: Path) -> None:
     assert words in str(caught.value)
 
 
+@pytest.mark.any_jax
 def test_what_cannot_be_compared_is_named(tmp_path: Path) -> None:
     manifest = MANIFEST.replace("{state.apply_fn: ignore, state.tx: ignore}", "{state.tx: ignore}")
     root = write_project(tmp_path / "project", manifest, state=STATE, model=MODEL)

@@ -166,6 +166,7 @@ def test_in_a_bundle_and_in_a_zip_file(built: Path, links: Path, tmp_path: Path)
         assert json.loads(done.stdout)[-1] == "MissingJax"
 
 
+@pytest.mark.any_jax
 def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
     code = (
         "from importlib.metadata import distributions\n"
@@ -177,6 +178,7 @@ def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
     assert names == {*own, "jaxlib", "ml-dtypes", "numpy", "scipy"}
 
 
+@pytest.mark.any_jax
 @pytest.mark.parametrize("command", ["inspect", "doctor", "verify --no-run", "verify"])
 def test_commands_need_nothing_else(python: Path, built: Path, command: str) -> None:
     done = command_line(python, *command.split(), "slim")
