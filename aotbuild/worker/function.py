@@ -24,9 +24,9 @@ _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 # How much of a signature is shown, in characters.
 _LONGEST = 200
 _MISSING_LIBRARY = (
-    "Add what provides it to dependencies under [tool.hatch.metadata.hooks.aotbuild] in "
-    "pyproject.toml; builds with isolation install that. `aotbuild build` and builds without "
-    "isolation install nothing: install it yourself where they run."
+    "Add what provides it to the project's dependencies in pyproject.toml, or to those of the "
+    "build hook if only the build needs it; builds with isolation install that. `aotbuild build` "
+    "and builds without isolation install nothing: install it yourself where they run."
 )
 _CORRECT = "Correct the name in the manifest: module:qualname of what can be imported from there."
 

@@ -147,11 +147,17 @@ def unpinned(needed: Iterable[str]) -> PlanError:
 
 
 def _states(found: Requirement, needed: Requirement, aotbuild: str) -> bool:
-    """Return whether a stated requirement is at least as narrow as a needed one."""
+    """Return whether a stated requirement is at least as narrow as a needed one.
+
+    An exact version without a marker is narrower than what a portable form needs elsewhere.
+    """
     if canonicalize_name(found.name) != needed.name:
         return False
     if needed.name == "aotbuild":
         return found.specifier.contains(aotbuild, prereleases=True)
     if needed.name in ("jax", "jaxlib"):
+        exact = [s.version for s in found.specifier if s.operator == "=="]
+        if found.marker is None and len(found.specifier) == 1 and exact and "*" not in exact[0]:
+            return needed.specifier.contains(exact[0], prereleases=True)
         return (found.specifier, found.marker) == (needed.specifier, needed.marker)
     return True

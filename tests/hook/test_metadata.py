@@ -87,10 +87,13 @@ STATIC = f'dependencies = ["aotbuild", "jax=={JAX}", "jaxlib=={JAXLIB}"]\n'
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("more", ["", "targets: [cpu, {portable: {platforms: [cpu]}}]\n"])
 def test_static_requirements_that_pin_what_compiles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = project(tmp_path, monkeypatch, STATIC + BUILD_HOOK)
+    """The pin also serves the portable form, which any newer jax could read elsewhere."""
+    stated = STATIC.replace("]", ', "flatbuffers>=24.3"]')
+    root = project(tmp_path, monkeypatch, stated + BUILD_HOOK, more)
     (root / "proj" / "model.py").write_text("def f(x):\n    return x\n")
     assert f"jax=={JAX}" in backend.get_requires_for_build_wheel()
     backend.build_wheel(str(tmp_path))
