@@ -5,11 +5,15 @@ The encoding is documented at https://protobuf.dev/programming-guides/encoding/.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _BYTES = 0, 2
+_FIXED = {1: 8, 5: 4}  # sizes in bytes
 _WORD = (1 << 64) - 1
+# In bytes: who reads an instruction of a program asks for one field after the other.
+_SMALL = 1 << 14
 
 
 class Malformed(ValueError):
@@ -36,22 +40,45 @@ class Field(NamedTuple):
 Change = Callable[[Field], bytes | None]
 
 
-def fields(data: bytes) -> Iterator[Field]:
-    """Yield the fields of a message in order; raises Malformed."""
+def fields(data: bytes) -> Sequence[Field]:
+    """Return the fields of a message in order; raises Malformed."""
+    return _known_fields(data) if len(data) <= _SMALL else _fields(data)
+
+
+def _fields(data: bytes) -> tuple[Field, ...]:
+    found = []
     at, end = 0, len(data)
     while at < end:
         start = at
-        # Most numbers have one byte, and programs have millions of fields.
-        tag = data[at]
-        at += 1
-        if tag > 127:
-            tag, at = varint(data, start)
-        value, at = _value(data, at, tag)
-        yield Field(tag >> 3, value, data[start:at])
+        tag, at = varint(data, at)
+        kind = tag & 7
+        value: int | bytes
+        if kind == _VARINT:
+            value, at = varint(data, at)
+        else:
+            if kind == _BYTES:
+                size, at = varint(data, at)
+            elif kind in _FIXED:
+                size = _FIXED[kind]
+            else:
+                msg = f"field {tag >> 3} is of wire type {kind}"
+                raise Malformed(msg)
+            begin, at = at, at + size
+            if at > end:
+                msg = f"field {tag >> 3} goes on behind the end"
+                raise Malformed(msg)
+            value = data[begin:at]
+        found.append(Field(tag >> 3, value, data[start:at]))
+    return tuple(found)
+
+
+_known_fields = lru_cache(1 << 16)(_fields)
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """Return the number at an offset, and the offset after it."""
+    if at < len(data) and data[at] < 128:  # as most numbers are
+        return data[at], at + 1
     number = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -146,27 +173,8 @@ def _encoded(number: int) -> bytes:
     return bytes(out)
 
 
-def _value(data: bytes, at: int, tag: int) -> tuple[int | bytes, int]:
-    kind = tag & 7
-    is_short = at < len(data) and data[at] < 128
-    if kind == _VARINT:
-        return (data[at], at + 1) if is_short else varint(data, at)
-    if kind == _BYTES:
-        size, at = (data[at], at + 1) if is_short else varint(data, at)
-    elif kind in (_FIXED64, _FIXED32):
-        size = 8 if kind == _FIXED64 else 4
-    else:
-        msg = f"field {tag >> 3} is of wire type {kind}"
-        raise Malformed(msg)
-    if at + size > len(data):
-        msg = f"field {tag >> 3} goes on behind the end"
-        raise Malformed(msg)
-    return data[at : at + size], at + size
-
-
 def _last(data: bytes, number: int) -> Field | None:
-    found = None
-    for field in fields(data):
+    for field in reversed(fields(data)):
         if field.number == number:
-            found = field
-    return found
+            return field
+    return None
