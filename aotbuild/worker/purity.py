@@ -11,6 +11,7 @@ nothing is left.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -23,7 +24,7 @@ import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import AotbuildError, TraceRefused
-from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.canonical import canonical_digest, canonical_json, sha256_hex
 from aotbuild.format.target import Target
 from aotbuild.format.temporary import scratch_file
 from aotbuild.platforms.building import Hardware
@@ -48,21 +49,27 @@ _KEPT = (
 )
 _TRACER_ERRORS = (ReadsKeptTracer, jax.errors.UnexpectedTracerError)
 _SHOWN_READS = 5
+_DIGITS = 64  # of a digest
 _LONGEST_ROW = 160
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """What one trace gave: its StableHLO by digest, the rows of its program, and its trees.
+    """What one trace gave: its StableHLO by digest, its trees, and the rows of its program.
 
     `module` is "" where the function cannot be lowered for the job's first target, which its unit
-    reports.
+    reports. Rows are there if they have to tell two programs apart.
     """
 
     module: str
     tree: str
     signature: str
-    rows: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """What two equal ones have in common."""
+        return canonical_digest(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,12 @@ def _lowering(traced: Traced, lower: Lower) -> Lowering:
     except TraceRefused:
         module = ""
     tree = sha256_hex(canonical_json(traced.out_tree))
-    return Lowering(
-        module, tree, traced.signature.key(), tuple(Program.of(traced.closed_jaxpr).rows)
-    )
+    found = Lowering(module, tree, traced.signature.key())
+    return found if module else _with_rows(found, traced)
+
+
+def _with_rows(lowering: Lowering, traced: Traced) -> Lowering:
+    return replace(lowering, rows=tuple(Program.of(traced.closed_jaxpr).rows))
 
 
 class SecondFork:
@@ -110,6 +120,7 @@ class SecondFork:
 
     def __init__(self, prepare: Callable[[], Callable[[], Traced]]) -> None:
         self._file = scratch_file()  # read and closed by `result`
+        self._reading, self._writing = os.pipe()  # the digest of the first fork's lowering
         self._child = forks.fork()
         if self._child == 0:
             self._run(prepare)
@@ -120,7 +131,8 @@ class SecondFork:
                 os.dup2(nothing.fileno(), 1)
                 os.dup2(nothing.fileno(), 2)
             try:
-                found = asdict(_trace_twice(prepare()))
+                os.close(self._writing)
+                found = asdict(_trace_twice(prepare(), self._other))
             except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
                 found = asdict(Second(error=_text(err)))
             self._file.write(json.dumps(found).encode())
@@ -128,8 +140,15 @@ class SecondFork:
         finally:
             forks.leave()
 
-    def result(self) -> Second:
-        """Wait for the fork, and return what it found."""
+    def _other(self) -> str:
+        """Wait for the digest of the first fork's lowering, in the second one."""
+        return os.read(self._reading, _DIGITS).decode()
+
+    def result(self, digest: str) -> Second:
+        """Wait for the fork, and return what it found; `digest` is that of the first lowering."""
+        with contextlib.suppress(OSError):  # the second fork has ended
+            os.close(self._reading)
+            os.write(self._writing, digest.encode())
         status = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
         with self._file as file:
             file.seek(0)
@@ -143,7 +162,7 @@ class SecondFork:
         return Second(**{**found, "lowering": lowering, "reads": tuple(found["reads"])})
 
 
-def _trace_twice(trace: Callable[[], Traced]) -> Second:
+def _trace_twice(trace: Callable[[], Traced], other: Callable[[], str]) -> Second:
     reads, keeps_tracers = shift(), False
     try:
         first = trace()
@@ -153,11 +172,14 @@ def _trace_twice(trace: Callable[[], Traced]) -> Second:
                 again = trace()
                 # The first trace may have rebound variables of closures in the arguments, as
                 # optax.cosine_decay_schedule does. Calls trace nothing.
-                lowering = _lowering(replace(again, signature=first.signature), lower)
+                kept = replace(again, signature=first.signature)
+                lowering = _lowering(kept, lower)
         except BaseException as err:
             if not any(isinstance(each, _TRACER_ERRORS) for each in (err, err.__cause__)):
                 raise
-            lowering, keeps_tracers = _lowering(first, lower), True
+            kept, lowering, keeps_tracers = first, _lowering(first, lower), True
+        if lowering.digest != other():
+            lowering = _with_rows(lowering, kept)
     except BaseException as err:  # noqa: BLE001 (user code may raise anything)
         return Second(error=_text(err), reads=tuple(reads))
     return Second(lowering, "", keeps_tracers, tuple(reads))
@@ -169,7 +191,8 @@ def _text(error: BaseException) -> str:
 
 def check_purity(traced: Traced, fork: SecondFork, lower: Lower) -> list[str]:
     """Compare a trace with that of the second fork; return notes. TraceRefused if they differ."""
-    job, mine, second = traced.job, _lowering(traced, lower), fork.result()
+    job, mine = traced.job, _lowering(traced, lower)
+    second = fork.result(mine.digest)
     if second.lowering is None:
         msg = (
             f"{job.call} is not pure: traced once, it raises when traced again\n"
@@ -177,7 +200,7 @@ def check_purity(traced: Traced, fork: SecondFork, lower: Lower) -> list[str]:
         )
         raise TraceRefused(msg)
     if second.lowering != mine:
-        raise TraceRefused(_differs(traced, mine, second.lowering, second))
+        raise TraceRefused(_differs(traced, _with_rows(mine, traced), second.lowering, second))
     return [f"{job.call} {_KEPT}"] if second.keeps_tracers else []
 
 

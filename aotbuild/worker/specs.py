@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -142,7 +142,7 @@ def _like_tree(
         if not is_sharded:
             _check_sharding(leaf, f"{where}{path}")
         leaves.append(_leaf(leaf, f"{where}{path}", is_static))
-    tree = tree_of(parts.treedef, leaves, where)
+    tree = tree_of(parts.treedef, _as_jit_takes(leaves, parts.paths, where), where)
     return wrap.restore((tree,))[0] if wrap else tree
 
 
@@ -260,7 +260,9 @@ def _abstract(parts: _Parts, where: str) -> _Parts:
 
 def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return _as_jit_takes(leaf, place)
+        _check_placement(leaf, place)
+        _check_dtype(leaf, place)
+        return leaf
     if is_static is not None and is_static(leaf):
         return leaf
     if isinstance(leaf, bool | int | float | complex):
@@ -272,17 +274,23 @@ def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any
     raise TraceRefused(msg)
 
 
-def _as_jit_takes(leaf: jax.ShapeDtypeStruct, place: str) -> jax.ShapeDtypeStruct:
-    """Return an aval as `jax.jit` takes it: 64 bits become 32 without `jax_enable_x64`.
+def _as_jit_takes(leaves: Sequence[Any], paths: Sequence[str], where: str) -> list[Any]:
+    """Return leaves with avals as `jax.jit` takes them: 64 bits become 32 without x64.
 
     TraceRefused for what jit takes and a signature cannot say.
     """
-    _check_placement(leaf, place)
-    _check_dtype(leaf, place)
-    taken = jax.eval_shape(lambda array: array, leaf)
-    if not is_key_dtype(taken.dtype):
-        _check_x64(str(taken.dtype), place)
-    return jax.ShapeDtypeStruct(taken.shape, taken.dtype, weak_type=taken.weak_type)
+    avals = [leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
+    taken = iter(jax.eval_shape(lambda arrays: arrays, avals))
+    found = []
+    for leaf, path in zip(leaves, paths, strict=True):
+        aval = leaf
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            aval = next(taken)
+            if not is_key_dtype(aval.dtype):
+                _check_x64(str(aval.dtype), f"{where}{path}")
+            aval = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        found.append(aval)
+    return found
 
 
 def _check_sharding(leaf: Any, place: str) -> None:
