@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import os
 import random
 import resource
@@ -44,6 +45,7 @@ def serve_in_forks(
         if not is_prepared:
             prepare()
             _adopt_orphans()
+            gc.freeze()  # forks then neither walk through jax's objects nor copy them
             is_prepared = True
         reading, writing = os.pipe()
         child = fork()
