@@ -63,7 +63,7 @@ class Job(BaseModel):
     hardware: tuple[
         Annotated[Hardware, PlainValidator(_hardware), PlainSerializer(Hardware.to_json)], ...
     ]
-    golden: Literal["auto", "always", "never", "unsafe", "slow"]
+    golden: Literal["auto", "always", "never", "unsafe", "slow", "sizes"]
     symbolic: dict[str, int | str] = {}
     buckets: Buckets = ()
     fed: tuple[Fed, ...] = ()
@@ -184,6 +184,17 @@ def _buckets(function: Function) -> Buckets:
     return tuple(sorted({tuple(row[name] for name in function.pad) for row in rows}))
 
 
+def _golden(unit: BuildUnit) -> Literal["auto", "always", "never", "sizes"]:
+    """Return the mode of golden outputs: by default, the first sizes of a signature have them."""
+    mode, rows = unit.function.verify.golden, unit.function.each_signature[unit.place].rows
+    is_first = not rows or _sizes(unit) <= set(rows[0])
+    return "sizes" if mode == "auto" and not is_first else mode
+
+
+def _sizes(unit: BuildUnit) -> set[tuple[str, int | str]]:
+    return {pair for pair in unit.row if isinstance(pair[1], int)}
+
+
 def _first_row(unit: BuildUnit) -> dict[str, int]:
     """Return the first row of the signature that has the sizes of a unit with symbolic dims."""
     sizes = {pair for pair in unit.row if isinstance(pair[1], int)}
@@ -207,7 +218,7 @@ def _job(units: list[BuildUnit], buckets: Buckets) -> Job:
         parameters=unit.function.parameters,
         targets=tuple(member.target for member in units),
         hardware=tuple(member.hardware for member in units),
-        golden=unit.function.verify.golden,
+        golden=_golden(unit),
         symbolic=row if is_symbolic else {},
         buckets=buckets,
         numpy_only=unit.numpy_only,

@@ -14,6 +14,8 @@ from aotbuild.format.target import HOST
 
 # Sampled elements of one output, at most.
 SAMPLES = 4096
+# Names of what golden outputs have beside the sample of a result, behind its number.
+DIGEST, SPREAD = ".sha256", ".spread"
 _SMALL_INTEGERS = tuple(range(8))
 _WEYL = 2654435761
 
@@ -53,6 +55,8 @@ def sample_indices(size: int, most: int = SAMPLES) -> Any:
 def samples(arrays: Sequence[Any], floats: Sequence[str]) -> dict[str, Any]:
     """Return what is kept of results, as tensors by name: `0`, `1`, …, and digests as `0.sha256`.
 
+    The build adds `0.spread`.
+
     `floats` are the dtypes of floats that the function computes with. A digest is kept of integers
     that a sample does not hold whole, if there are no floats, whose rounding may decide an integer.
     """
@@ -63,8 +67,30 @@ def samples(arrays: Sequence[Any], floats: Sequence[str]) -> dict[str, Any]:
         flat = array.reshape(-1)
         found[str(index)] = flat[sample_indices(flat.size)]
         if flat.size > SAMPLES and not floats and is_exact(str(flat.dtype)):
-            found[f"{index}.sha256"] = np.frombuffer(digest_of(flat), np.uint8)
+            found[f"{index}{DIGEST}"] = np.frombuffer(digest_of(flat), np.uint8)
     return found
+
+
+def nudged(array: Any) -> Any:
+    """Return an array of float32 or float64, each element moved to a neighbour; others as is."""
+    import numpy as np
+
+    if array.dtype.kind not in "fc" or array.dtype.isbuiltin != 1 or array.dtype.itemsize < 4:
+        return array
+    parts = array.reshape(-1).view(array.real.dtype)
+    ends = np.where(np.arange(parts.size) * _WEYL >> 16 & 1, np.inf, -np.inf)
+    return np.nextafter(parts, ends.astype(parts.dtype)).view(array.dtype).reshape(array.shape)
+
+
+def spread(array: Any, other: Any) -> float:
+    """Return the largest finite distance of the sampled elements of two results; 0 for integers."""
+    import numpy as np
+
+    if not DTYPES[str(array.dtype)].host:
+        return 0.0
+    at = sample_indices(array.size)
+    moved = distance(*(widened(each.reshape(-1)[at]) for each in (array, other)))
+    return float(moved[np.isfinite(moved)].max(initial=0.0))
 
 
 def digest_of(array: Any) -> bytes:
@@ -137,6 +163,8 @@ def numpy_dtype(name: str) -> Any:
 _MOST_INHERITED = 0.1
 # The part of a tolerance that counts as absolute, limited for the same reason.
 _MOST_ABSOLUTE = 0.1
+# An executable rounds in every operation, `nudged` arguments once.
+_ROUNDINGS = 32
 
 
 def default_tolerance(dtype: str, platform: str) -> float:
@@ -164,16 +192,19 @@ class Tolerance:
         """Whether the dtypes alone decide it."""
         return self.rtol is None and self.atol is None
 
-    def bound(self, want: Any, dtype: str) -> Any:
+    def bound(self, want: Any, dtype: str, spread: float = 0.0) -> Any:
         """Return the largest difference of each element; `want` is widened, `dtype` is its own.
 
-        The bound of NaN and of infinities is 0.
+        `spread` is how far `nudged` arguments moved an element. The bound of NaN and of infinities
+        is 0.
         """
         import numpy as np
 
         coarsest = max((default_tolerance(name, self.platform) for name in self.floats), default=0)
         default = max(default_tolerance(dtype, self.platform), min(coarsest, _MOST_INHERITED))
-        absolute = min(default, _MOST_ABSOLUTE) * root_mean_square(want)
+        size = root_mean_square(want)
+        amplified = min(_ROUNDINGS * spread, _MOST_INHERITED * size)
+        absolute = max(min(default, _MOST_ABSOLUTE) * size, amplified)
         rtol = default if self.rtol is None else self.rtol
         atol = absolute if self.atol is None else self.atol
         with np.errstate(all="ignore"):

@@ -16,6 +16,8 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval
 from aotbuild.format.golden import (
+    DIGEST,
+    SPREAD,
     Tolerance,
     default_tolerance,
     digest_of,
@@ -38,16 +40,19 @@ from aotbuild.verify.outcome import Callee, Result, Status
 
 VERDICT = "the executable computes something else than the function did when it was built"
 _SHOWN = 8
-_DIGEST = ".sha256"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is known of a result: the elements at `indices`, and the SHA-256 of all, or None."""
+    """What is known of a result: the elements at `indices`, and the SHA-256 of all, or None.
+
+    `spread` is how far rounded arguments moved an element.
+    """
 
     sample: Any
     indices: Any
     sha256: bytes | None = None
+    spread: float = 0.0
 
 
 def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Wanted]:
@@ -59,16 +64,18 @@ def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Wanted]:
         raise ValueError(msg) from err
     tensors = {name: _array(data, tensor) for name, tensor in found.items()}
     names = {str(index) for index in range(len(arrays))}
-    found_names = {name.removesuffix(_DIGEST) for name in tensors}
+    found_names = {name.removesuffix(DIGEST).removesuffix(SPREAD) for name in tensors}
     if found_names != names or not names <= tensors.keys():
         msg = f"expected golden outputs of {len(arrays)} results, found {len(tensors)} of others"
         raise ValueError(msg)
-    digests = {name: tensor.tobytes() for name, tensor in tensors.items() if _DIGEST in name}
+    digests = {name: tensor.tobytes() for name, tensor in tensors.items() if DIGEST in name}
+    spreads = {name: float(tensor[0]) for name, tensor in tensors.items() if SPREAD in name}
     return [
         Wanted(
             _as(tensors[str(index)], array, index),
             sample_indices(array.size),
-            digests.get(f"{index}{_DIGEST}"),
+            digests.get(f"{index}{DIGEST}"),
+            spreads.get(f"{index}{SPREAD}", 0.0),
         )
         for index, array in enumerate(arrays)
     ]
@@ -148,7 +155,7 @@ def _difference(
     have = array.reshape(-1)[indices]
     if default_tolerance(dtype, tolerance.platform):
         want, have = widened(want), widened(have)
-        error, bound = distance(want, have), tolerance.bound(want, dtype)
+        error, bound = distance(want, have), tolerance.bound(want, dtype, wanted.spread)
         is_same = near(want, have, bound)
     else:
         # Only rounding of floats, which decides an integer, is a reason for another one.

@@ -16,7 +16,7 @@ from aotbuild.build.job_results import NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVIC
 from aotbuild.build.protocol import Compiled, Failed, GoldenOutputs, Reply, Started
 from aotbuild.build.time_and_memory_limits import GOLDEN_SECONDS, available_memory
 from aotbuild.errors import PlanError, TraceRefused
-from aotbuild.format.golden import samples, stored_bytes, widened
+from aotbuild.format.golden import SPREAD, nudged, samples, spread, stored_bytes, widened
 from aotbuild.format.record import Blob, Golden
 from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
@@ -46,9 +46,10 @@ _SHARE = 0.5
 # Seeding a leaf takes several times its size (`format.golden`).
 _SEEDING = 6
 
-# Modes without golden outputs, and why. The build sets the last two.
+# Modes without golden outputs, and why. The build sets all but the first.
 _NONE = {
     "never": "the manifest says verify: {golden: never}",
+    "sizes": "the first sizes of the dims have them; verify: {golden: always} computes all",
     "slow": "the other signatures of this function took long enough; verify: {golden: always} "
     "computes all of them",
     "unsafe": "another signature of this function killed the process that computed them",
@@ -172,9 +173,16 @@ def _run(reference: Reference, given: dict[int, Any], floats: Sequence[str]) -> 
     if reference.traced.job.golden == "auto":
         _check_memory(reference, compiled)
     leaves = enumerate(reference.traced.signature.leaves)
-    outputs = reference.outputs(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])
+    arguments = [as_argument(leaf, aval, given) for leaf, aval in leaves]
+    outputs = reference.outputs(compiled, arguments)
     found = samples(outputs, floats)
-    return Entry({"finite": _is_finite(list(found.values()))}, serialize(found))
+    is_finite = _is_finite(list(found.values()))
+    if floats and product_flops(reference.stage.jaxpr) <= _FEW_FLOPS:
+        moved = [nudged(each) if isinstance(each, np.ndarray) else each for each in arguments]
+        for index, pair in enumerate(zip(outputs, reference.outputs(compiled, moved), strict=True)):
+            if far := spread(*pair):
+                found[f"{index}{SPREAD}"] = np.array([far])
+    return Entry({"finite": is_finite}, serialize(found))
 
 
 def _with_facts(entry: Entry) -> Entry:
