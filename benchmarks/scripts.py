@@ -64,6 +64,7 @@ SCRIPTS = (
     Script("first_call", "The thunk rewrite: load and first call", "first_call.py"),
     Script("loading", "The thunk rewrite: loading deep programs", "loading.py"),
     _build("noop", "A build that has nothing to compile"),
+    _build("cost", "A build from nothing, and jax.jit"),
 )
 
 

@@ -40,13 +40,12 @@ class Ended:
 
     `exited` then says how, with the end of the worker's log; `started` that the process was a
     worker at all. `overtime` says that the worker was killed because calling the function took too
-    long. `golden_seconds` is how long that took.
+    long.
     """
 
     exited: str | None = None
     started: bool = True
     overtime: str | None = None
-    golden_seconds: float = 0.0
 
 
 @dataclass
@@ -84,9 +83,9 @@ class WorkerPool:
             self.discard(worker, err)
             if self.stopped:
                 raise CancelledError from err
-            return Ended(str(err), not isinstance(err, NotStarted), limit.reason, limit.seconds)
+            return Ended(str(err), not isinstance(err, NotStarted), limit.reason)
         (self.discard if limit.reason else self.give_back)(worker)
-        return Ended(overtime=limit.reason, golden_seconds=limit.seconds)
+        return Ended(overtime=limit.reason)
 
     def take(self, settings: Settings) -> Worker:
         """Return an idle worker with these settings, or a new one as soon as there is room for it.

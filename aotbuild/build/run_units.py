@@ -145,8 +145,7 @@ class _Runner:
     """Runs jobs. Safe to use from several threads.
 
     `timeout` is in seconds for one job. `unsafe` are functions whose golden inputs once killed a
-    worker. `spent` has the seconds that each function's golden outputs took so far. `stored` is
-    that of `Run`.
+    worker, or took too long. `stored` is that of `Run`.
     """
 
     run_attempt: RunAttempt
@@ -154,7 +153,6 @@ class _Runner:
     build_store: BuildStore
     timeout: float
     unsafe: set[str] = field(default_factory=set)
-    spent: dict[str, float] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -179,8 +177,6 @@ class _Runner:
         """Return whether an attempt computes golden outputs: as the manifest says, or why not."""
         if job.golden == "auto" and job.name in self.unsafe:
             return "unsafe"
-        if job.golden == "auto" and self.spent.get(job.name, 0.0) > GOLDEN_SECONDS:
-            return "slow"
         return job.golden
 
     def _receive(self, results: JobResults, message: Reply) -> None:
@@ -196,15 +192,12 @@ class _Runner:
     def _finish(self, attempt: Attempt, ended: Ended, results: JobResults) -> None:
         """Take how an attempt ended: which units failed, and what is not to be tried again."""
         name, is_host = attempt.job.name, attempt.settings.platform == HOST
-        with self._lock:
-            self.spent[name] = self.spent.get(name, 0.0) + ended.golden_seconds
         if ended.exited is None:
             results.end()
             return
         if not ended.started:
             results.stage = START
-        # One that took too long has spent the time of all, and the reason says that instead.
-        if results.stage == GOLDEN and not ended.overtime:
+        if results.stage == GOLDEN:
             with self._lock:
                 self.unsafe.add(name)
         text = ended.exited

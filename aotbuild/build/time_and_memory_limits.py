@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from aotbuild.errors import PlanError
 from aotbuild.format.target import is_count
 from aotbuild.format.values import cut
 
-# For calling a function with golden inputs, once at each of its signatures; in seconds.
+# For calling a function with golden inputs, in seconds.
 GOLDEN_SECONDS = 60.0
 
 # For one job, in seconds, and the variable that sets another limit.
@@ -45,19 +44,16 @@ def job_timeout(environment: Mapping[str, str]) -> float:
 class GoldenLimit:
     """Kills a worker that takes too long to call the user's function; `reason` then says so.
 
-    `kill` gets the reason. `seconds` is how long the call took.
+    `kill` gets the reason.
     """
 
     def __init__(self, kill: Callable[[str], None], limit: float) -> None:
         self._kill, self._limit = kill, limit
         self._timer = threading.Timer(limit, self._end)
-        self._started: float | None = None
         self.reason: str | None = None
-        self.seconds = 0.0
 
     def start(self) -> None:
         """Start the clock."""
-        self._started = time.monotonic()
         self._timer.start()
 
     def stop(self) -> None:
@@ -65,14 +61,12 @@ class GoldenLimit:
         self._timer.cancel()
         if self._timer.ident is not None:
             self._timer.join()
-        if self._started is not None:
-            self.seconds = time.monotonic() - self._started
 
     def restart(self) -> None:
-        """Give as much time again, if any is counted, without adding it to `seconds`."""
+        """Give as much time again, if any is counted."""
+        is_counting = self._timer.ident is not None
         self.stop()
-        if self._started is not None:
-            self._started = None
+        if is_counting:
             self._timer = threading.Timer(self._limit, self._end)
             self._timer.start()
 

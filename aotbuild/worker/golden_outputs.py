@@ -50,9 +50,7 @@ _SEEDING = 6
 _NONE = {
     "never": "the manifest says verify: {golden: never}",
     "sizes": "the first sizes of the dims have them; verify: {golden: always} computes all",
-    "slow": "the other signatures of this function took long enough; verify: {golden: always} "
-    "computes all of them",
-    "unsafe": "another signature of this function killed the process that computed them",
+    "unsafe": "another signature of this function took too long, or killed the process",
 }
 
 

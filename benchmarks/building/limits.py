@@ -23,5 +23,13 @@ class Limit:
 
 
 LIMITS = {
-    "noop": (Limit("ratio", 1.5, "pip wheel, nothing to compile / without the hook"),),
+    "noop": (
+        Limit("ratio", 1.5, "pip wheel, nothing to compile / without the hook"),
+        Limit("cpu_ratio", 1.5, "CPU of pip wheel, nothing to compile / without the hook"),
+    ),
+    "cost": (
+        Limit("chat_cpu_ratio", 1.5, "CPU of a build of a chat model / jax.jit"),
+        Limit("chat_wall_ratio", 0.9, "A build of a chat model / jax.jit"),
+        Limit("small_cpu_ratio", 1.5, "CPU of a build of 16 small functions / jax.jit"),
+    ),
 }

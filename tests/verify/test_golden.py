@@ -258,14 +258,17 @@ def test_a_death_while_it_is_called(
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def compared(want: Any, have: Any, platform: str = "cpu", **changes: Any) -> list[str]:
+def compared(
+    want: Any, have: Any, platform: str = "cpu", spread: float = 0.0, **changes: Any
+) -> list[str]:
     built = packages.build("f", lambda x: x, X)
     tolerance = {name: changes.pop(name) for name in ("rtol", "atol") if name in changes}
     record: Record = with_golden(built, b"", **tolerance).record
     record = dataclasses.replace(record, provenance=changes)
     have = np.asarray(have)
     want = np.asarray(want, have.dtype).reshape(-1)
-    return differences(record, [have], [Wanted(want, sample_indices(have.size))], platform)
+    wanted = Wanted(want, sample_indices(have.size), spread=spread)
+    return differences(record, [have], [wanted], platform)
 
 
 def test_near_numbers_are_equal() -> None:
@@ -280,6 +283,10 @@ def test_near_numbers_are_equal() -> None:
     assert compared(x, -x) != []
     assert compared(x, x * np.float32(1.01), rtol=0.02) == []
     assert compared(x, x + np.float32(1), atol=1.5) == []
+    # What rounded arguments move is rounding, up to a tenth of the result.
+    assert compared(x, x + np.float32(0.01)) != []
+    assert compared(x, x + np.float32(0.01), spread=1e-3) == []
+    assert compared(x, x + np.float32(0.5), spread=1.0) != []
 
 
 def test_an_infinity_is_no_other_number() -> None:
@@ -347,7 +354,8 @@ def test_integers_of_a_matmul_are_exact(tmp_path: Path, wrong: str) -> None:
 def test_every_function_of_the_zoo_returns_what_it_did(zoo: Path) -> None:
     folder = zoo / "zoo" / "_aot"
     index = Index.open((folder / "index").read_bytes(), "index")
-    assert all(record.golden for f in index.functions() for record in index.records(f.name))
+    records = [list(index.records(function.name)) for function in index.functions()]
+    assert all(any(record.golden for record in of_one) for of_one in records)
     report = check(folder, load=True, timeout=LIMIT, workers=1)
-    assert [o for o in goldens(report) if o.status is not Status.PASS] == []
+    assert sum(o.status is Status.PASS for o in goldens(report)) >= len(records)
     assert [o for o in report.outcomes if o.status.is_failure] == []

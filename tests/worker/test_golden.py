@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from safetensors.numpy import load
 from support.projects import build, run_project, write_project
 
 from aotbuild.build import run_units as running
-from aotbuild.build import time_and_memory_limits, worker_process
+from aotbuild.build import worker_process
 from aotbuild.build.pack import Package
 from aotbuild.build.progress import UnitDone
 from aotbuild.errors import BuildError
@@ -41,6 +40,8 @@ def large(x):
     return x + 1
 def layers(x, *, n):
     return jax.lax.scan(lambda x, _: (jnp.tanh(x @ x), None), x, length=n)[0]
+def chaos(x):
+    return jax.lax.fori_loop(0, 24, lambda _, x: 3.9 * x * (1 - x), abs(x))
 def product(a, b):
     return jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32)
 def dot(x, *, n):
@@ -123,7 +124,7 @@ COMPUTED = {
     "given": (
         "scale",
         "args: [x: 'f32[batch,3]', w: 'f32[3,3]'], kwargs: {k: 'f32[]'}, dims: {batch: [2, 3]}",
-        "{inputs: proj.mod:arguments}",
+        "{golden: always, inputs: proj.mod:arguments}",
     ),
     "offered": (
         "dot",
@@ -133,6 +134,7 @@ COMPUTED = {
     "wide": ("dot", f"{X}, static: {{n: 5}}", "{inputs: proj.mod:wide}"),
     "product": ("product", "args: [a: 'i8[80,64]', b: 'i8[64,80]']", "{}"),
     "log": ("log", X, "{}"),
+    "chaos": ("chaos", X, "{}"),
 }
 # The same, and why it has no golden outputs.
 LEFT_OUT = {
@@ -196,6 +198,14 @@ def test_given_arguments_are_kept_and_equal_ones_once(package: Package) -> None:
     assert len({blob for _, blob in (*two.inputs, *three.inputs)}) == 2
     (_, x), _ = two.inputs
     assert tensors(package, x)["constant"].tolist() == [[0.5] * 3] * 2
+
+
+def test_a_function_that_amplifies_rounding_says_how_far(package: Package) -> None:
+    """A deep model with seeded weights failed `verify` by one element of 4,096."""
+    found = tensors(package, golden_of(package, "chaos").outputs)
+    assert 1e-4 < found["0.spread"].item() < 1
+    assert "0.spread" not in tensors(package, golden_of(package, "product").outputs)
+    assert tensors(package, golden_of(package, "large").outputs)["0.spread"].item() < 1e-6
 
 
 def test_the_function_of_inputs_is_offered_dims_and_static_values(package: Package) -> None:
@@ -297,28 +307,12 @@ def test_a_hang_costs_the_golden_outputs_only(
     long, *others = sorted(set(map(str, reasons)))
     assert long == "it took longer than 1 s"
     assert [reason.partition(";")[0] for reason in others] == [
-        "the other signatures of this function took long enough"
+        "the first sizes of the dims have them"
     ]
     others = [r.record for r in done if r not in hung]
     assert [record.golden is not None for record in others if record] == [True] * 2
     (first, *_) = [note for result in hung for note in result.notes]
     assert first.startswith("no golden outputs: calling the function: it took longer than 1 s")
-
-
-@pytest.mark.any_jax
-def test_many_signatures_share_the_time_of_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # 40 s go by between any two looks at the clock.
-    monkeypatch.setattr(
-        time_and_memory_limits, "time", SimpleNamespace(monotonic=count(0, 40).__next__)
-    )
-    large = "call: proj.mod:large, args: [x: 'f32[n]'], dims: {n: [2, 3, 4, 5, 6]}"
-    records = [r.record for r in run(project(tmp_path, large=large)) if r.record]
-    made = [r.golden is not None for r in records if r.function == "large"]
-    assert sorted(made) == [False, False, False, True, True]
-    reasons = {r.provenance.get("golden", "") for r in records}
-    assert any("took long enough" in reason for reason in reasons)
 
 
 @pytest.mark.any_jax
