@@ -63,7 +63,7 @@ class Job(BaseModel):
     hardware: tuple[
         Annotated[Hardware, PlainValidator(_hardware), PlainSerializer(Hardware.to_json)], ...
     ]
-    golden: Literal["auto", "always", "never", "unsafe", "sizes"]
+    golden: Literal["auto", "always", "never", "sizes"]
     symbolic: dict[str, int | str] = {}
     buckets: Buckets = ()
     fed: tuple[Fed, ...] = ()

@@ -12,7 +12,12 @@ from pathlib import Path
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import Hello, Reply, Started
-from aotbuild.build.time_and_memory_limits import GoldenLimit, available_memory, most_jobs
+from aotbuild.build.time_and_memory_limits import (
+    GOLDEN_SECONDS,
+    GoldenLimit,
+    available_memory,
+    most_jobs,
+)
 from aotbuild.build.worker_process import NotStarted, Worker, WorkerExited
 from aotbuild.build.worker_settings import Settings
 
@@ -25,13 +30,12 @@ class Attempt:
     """A job to be given to a worker with these settings, which either finishes it or exits.
 
     The job may take `timeout` seconds. Where its `golden` is `auto`, calling the function may take
-    `golden_timeout` of them.
+    GOLDEN_SECONDS of them.
     """
 
     settings: Settings
     job: Job
     timeout: float
-    golden_timeout: float
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class WorkerPool:
             worker = self.take(attempt.settings)
         except NotStarted as err:
             return Ended(str(err), started=False)
-        limit = GoldenLimit(worker.kill, attempt.golden_timeout)
+        limit = GoldenLimit(worker.kill, GOLDEN_SECONDS)
         try:
             _talk(worker, limit, attempt, tell)
         except WorkerExited as err:
@@ -174,11 +178,8 @@ def _talk(worker: Worker, limit: GoldenLimit, attempt: Attempt, tell: Tell) -> N
         tell(Started(doing=f"starting jax {worker.settings.toolchain.jax}"))
     try:
         for message in worker.run(attempt.job, attempt.timeout):
-            match message:
-                case Started(stage="golden") if attempt.job.golden == "auto":
-                    limit.start()
-                case Started(stage="shrink"):
-                    limit.restart()
+            if attempt.job.golden == "auto" and message == Started(stage="golden"):
+                limit.start()
             tell(message)
     finally:
         limit.stop()

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 
 from aotbuild.build.dask_client import open_cluster
-from aotbuild.build.job_results import COMPILE, GOLDEN, START, JobResults
+from aotbuild.build.job_results import COMPILE, START, JobResults
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import Attempt, Ended, Tell, open_pool
 from aotbuild.build.progress import Listener, UnitBusy, UnitDone
 from aotbuild.build.protocol import Done, Hello, Reply
 from aotbuild.build.sources import SourceTree
-from aotbuild.build.time_and_memory_limits import GOLDEN_SECONDS, job_timeout
+from aotbuild.build.time_and_memory_limits import job_timeout
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.format.target import HOST
@@ -144,15 +144,13 @@ def _cluster(
 class _Runner:
     """Runs jobs. Safe to use from several threads.
 
-    `timeout` is in seconds for one job. `unsafe` are functions whose golden inputs once killed a
-    worker, or took too long. `stored` is that of `Run`.
+    `timeout` is in seconds for one job. `stored` is that of `Run`.
     """
 
     run_attempt: RunAttempt
     listener: Listener
     build_store: BuildStore
     timeout: float
-    unsafe: set[str] = field(default_factory=set)
     stored: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -162,22 +160,13 @@ class _Runner:
         results = JobResults(waiting, self.listener, job.golden)
         while results.is_unfinished:
             results.restart()
-            golden = self._golden(job)
-            results.is_transient |= golden != job.golden
-            left = job.only(results.targets).model_copy(update={"golden": golden})
-            attempt = Attempt(settings, left, self.timeout, GOLDEN_SECONDS)
+            attempt = Attempt(settings, job.only(results.targets), self.timeout)
             ended = self.run_attempt(attempt, partial(self._receive, results))
             self._finish(attempt, ended, results)
         if results.fed is None or all(result.failure for result in results.done):
             return results.done
         again = tuple(unit.after_feedback() for unit in units)
         return results.done + self.run(settings, job.after_feedback(results.fed), again)
-
-    def _golden(self, job: Job) -> str:
-        """Return whether an attempt computes golden outputs: as the manifest says, or why not."""
-        if job.golden == "auto" and job.name in self.unsafe:
-            return "unsafe"
-        return job.golden
 
     def _receive(self, results: JobResults, message: Reply) -> None:
         with self._lock:
@@ -190,16 +179,13 @@ class _Runner:
         results.receive(message)
 
     def _finish(self, attempt: Attempt, ended: Ended, results: JobResults) -> None:
-        """Take how an attempt ended: which units failed, and what is not to be tried again."""
-        name, is_host = attempt.job.name, attempt.settings.platform == HOST
+        """Take how an attempt ended: which units failed."""
+        is_host = attempt.settings.platform == HOST
         if ended.exited is None:
             results.end()
             return
         if not ended.started:
             results.stage = START
-        if results.stage == GOLDEN:
-            with self._lock:
-                self.unsafe.add(name)
         text = ended.exited
         if results.stage == COMPILE and is_host and attempt.job.shrink:
             text += f"\n{SHRINK_VARIABLE}=off compiles without rewriting the executable"

@@ -16,7 +16,7 @@ from aotbuild.errors import PlanError
 from aotbuild.format.target import is_count
 from aotbuild.format.values import cut
 
-# For calling a function with golden inputs, in seconds.
+# For calling a function with golden inputs, and comparing its executables with them; in seconds.
 GOLDEN_SECONDS = 60.0
 
 # For one job, in seconds, and the variable that sets another limit.
@@ -42,10 +42,7 @@ def job_timeout(environment: Mapping[str, str]) -> float:
 
 
 class GoldenLimit:
-    """Kills a worker that takes too long to call the user's function; `reason` then says so.
-
-    `kill` gets the reason.
-    """
+    """Kills a worker that takes too long to call the user's function; `reason` then says so."""
 
     def __init__(self, kill: Callable[[str], None], limit: float) -> None:
         self._kill, self._limit = kill, limit
@@ -61,14 +58,6 @@ class GoldenLimit:
         self._timer.cancel()
         if self._timer.ident is not None:
             self._timer.join()
-
-    def restart(self) -> None:
-        """Give as much time again, if any is counted."""
-        is_counting = self._timer.ident is not None
-        self.stop()
-        if is_counting:
-            self._timer = threading.Timer(self._limit, self._end)
-            self._timer.start()
 
     def _end(self) -> None:
         self.reason = f"it took longer than {self._limit:g} s"

@@ -10,14 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from aotbuild.build.assemble import identity_of, join_functions
 from aotbuild.format.canonical import canonical_json
-from aotbuild.format.golden import (
-    SPREAD,
-    Tolerance,
-    default_tolerance,
-    near,
-    numpy_dtype,
-    widened,
-)
+from aotbuild.format.golden import SPREAD, Tolerance, default_tolerance, near, numpy_dtype, widened
 from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_to_json
 from aotbuild.format.signature import Function
@@ -218,14 +211,14 @@ def _same_outputs(here: Built, one: Record, there: Built, other: Record) -> bool
     # A record over symbolic dims does not state them.
     outputs = one.calling.outputs or other.calling.outputs
     dtypes = {str(index): aval.dtype for index, aval in enumerate(outputs)}
-    first, second = (
+    pair = tuple(
         _samples(built.read(record.golden.outputs.path))
         for built, record in ((here, one), (there, other))
         if record.golden
     )
-    names = [{name for name in each if SPREAD not in name} for each in (first, second)]
+    names = [{name for name in each if SPREAD not in name} for each in pair]
     return names[0] == names[1] and all(
-        _near(first, second, name, dtypes.get(name, ""), tolerance) for name in names[0]
+        _near(pair, name, dtypes.get(name, ""), tolerance) for name in names[0]
     )
 
 
@@ -233,14 +226,8 @@ def _samples(data: bytes) -> dict[str, bytes]:
     return {name: data[t.begin : t.end] for name, t in read_tensors(data).items()}
 
 
-def _near(
-    first: Mapping[str, bytes],
-    second: Mapping[str, bytes],
-    name: str,
-    dtype: str,
-    tolerance: Tolerance,
-) -> bool:
-    want, have = first[name], second[name]
+def _near(pair: Sequence[dict[str, bytes]], name: str, dtype: str, tolerance: Tolerance) -> bool:
+    want, have = (each[name] for each in pair)
     if want == have:
         return True
     if len(want) != len(have) or not default_tolerance(dtype, HOST):
@@ -248,7 +235,6 @@ def _near(
     import numpy as np  # slow, and only this needs it
 
     one, other = (widened(np.frombuffer(data, numpy_dtype(dtype))) for data in (want, have))
-    moved = first.get(f"{name}{SPREAD}") or bytes(8)
-    bound = tolerance.bound(one, dtype, float(np.frombuffer(moved)[0]))
-    is_near: Any = near(one, other, bound)
+    moved = np.frombuffer(pair[0].get(f"{name}{SPREAD}", bytes(8)))
+    is_near: Any = near(one, other, tolerance.bound(one, dtype, float(moved[0])))
     return bool(is_near.all())

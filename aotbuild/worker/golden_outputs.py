@@ -50,7 +50,6 @@ _SEEDING = 6
 _NONE = {
     "never": "the manifest says verify: {golden: never}",
     "sizes": "the first sizes of the dims have them; verify: {golden: always} computes all",
-    "unsafe": "another signature of this function took too long, or killed the process",
 }
 
 
@@ -88,24 +87,27 @@ class GoldenMaker:
             message = _skipped(str(err), text, transient=isinstance(err, _NoMemory))
         except NotForHost as err:
             text = f"no golden outputs: {err}"
-            message = _failed(text) if mode == "always" else _skipped(str(err), text)
+            none = _skipped(str(err), text)
+            message = Failed(stage="golden", error=text) if mode == "always" else none
         except (PlanError, TraceRefused) as err:
-            message = _failed(str(err))
+            message = Failed(stage="golden", error=str(err))
         except BaseException as err:  # noqa: BLE001 (the function may raise anything)
             reason = (
                 f"the function raised {type(err).__name__} when it was called with golden inputs"
             )
             text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
             none = _skipped(reason, f"no golden outputs: {text}", transient=True)
-            message = _failed(text) if mode == "always" else none
+            message = Failed(stage="golden", error=text) if mode == "always" else none
         yield message
         yield from comparisons(candidates, given)
 
     def _make(self, traced: Traced) -> tuple[Reply, dict[int, Any] | None]:
         """Return the golden outputs, and the leaves they were given; None if a call is long."""
         verify, reference = traced.job.function.verify, lower_reference(traced)
-        if traced.job.golden == "auto":
-            _check_time(reference)
+        flops = product_flops(reference.stage.jaxpr)
+        if traced.job.golden == "auto" and flops > _MOST_FLOPS:
+            msg = f"a call ({flops:.1e} FLOPs) may take longer than {GOLDEN_SECONDS:g} s"
+            raise _Skipped(msg)
         given = given_leaves(reference.jitted)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
         floats = tuple(sorted(set(float_dtypes(traced.closed_jaxpr))))
@@ -116,8 +118,7 @@ class GoldenMaker:
             floats=floats,
             notes=() if entry.facts["finite"] else (NOT_FINITE,),
         )
-        is_short = product_flops(reference.stage.jaxpr) <= _FEW_FLOPS
-        return made, given if is_short else None
+        return made, given if flops <= _FEW_FLOPS else None
 
     def _run_once(
         self,
@@ -140,26 +141,16 @@ class GoldenMaker:
         return entry, key
 
 
-def _failed(error: str) -> Failed:
-    return Failed(stage="golden", error=error)
-
-
 def _skipped(reason: str, note: str, *, transient: bool = False) -> GoldenOutputs:
     return GoldenOutputs(reason=reason, notes=(note,), transient=transient)
-
-
-def _check_time(reference: Reference) -> None:
-    flops = product_flops(reference.stage.jaxpr)
-    if flops > _MOST_FLOPS:
-        msg = f"a call ({flops:.1e} FLOPs) may take longer than {GOLDEN_SECONDS:g} s"
-        raise _Skipped(msg)
 
 
 def _check_memory(reference: Reference, compiled: Any) -> None:
     sizes = list(map(stored_bytes, reference.traced.signature.leaves))
     temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
     # As numpy's and as jax's arrays.
-    needed = 2 * sum(sizes) + _SEEDING * max(sizes, default=0) + reference.result_bytes + temporary
+    needed = 2 * (sum(sizes) + reference.result_bytes) + temporary
+    needed += _SEEDING * max(sizes, default=0)
     available = available_memory()
     if available is not None and needed > _SHARE * available:
         msg = f"a call would need {needed:,} bytes of memory, more than half of what is free here"
@@ -176,10 +167,10 @@ def _run(reference: Reference, given: dict[int, Any], floats: Sequence[str]) -> 
     found = samples(outputs, floats)
     is_finite = _is_finite(list(found.values()))
     if floats and product_flops(reference.stage.jaxpr) <= _FEW_FLOPS:
-        moved = [nudged(each) if isinstance(each, np.ndarray) else each for each in arguments]
-        for index, pair in enumerate(zip(outputs, reference.outputs(compiled, moved), strict=True)):
-            if far := spread(*pair):
-                found[f"{index}{SPREAD}"] = np.array([far])
+        for place, each in enumerate(arguments):
+            arguments[place] = nudged(each)
+        moved = map(spread, outputs, reference.outputs(compiled, arguments))
+        found |= {f"{index}{SPREAD}": np.array([far]) for index, far in enumerate(moved) if far}
     return Entry({"finite": is_finite}, serialize(found))
 
 

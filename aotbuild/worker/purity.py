@@ -132,17 +132,13 @@ class SecondFork:
                 os.dup2(nothing.fileno(), 2)
             try:
                 os.close(self._writing)
-                found = asdict(_trace_twice(prepare(), self._other))
+                found = asdict(_trace_twice(prepare(), self._reading))
             except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
                 found = asdict(Second(error=_text(err)))
             self._file.write(json.dumps(found).encode())
             self._file.flush()
         finally:
             forks.leave()
-
-    def _other(self) -> str:
-        """Wait for the digest of the first fork's lowering, in the second one."""
-        return os.read(self._reading, _DIGITS).decode()
 
     def result(self, digest: str) -> Second:
         """Wait for the fork, and return what it found; `digest` is that of the first lowering."""
@@ -162,7 +158,7 @@ class SecondFork:
         return Second(**{**found, "lowering": lowering, "reads": tuple(found["reads"])})
 
 
-def _trace_twice(trace: Callable[[], Traced], other: Callable[[], str]) -> Second:
+def _trace_twice(trace: Callable[[], Traced], reading: int) -> Second:
     reads, keeps_tracers = shift(), False
     try:
         first = trace()
@@ -178,7 +174,8 @@ def _trace_twice(trace: Callable[[], Traced], other: Callable[[], str]) -> Secon
             if not any(isinstance(each, _TRACER_ERRORS) for each in (err, err.__cause__)):
                 raise
             kept, lowering, keeps_tracers = first, _lowering(first, lower), True
-        if lowering.digest != other():
+        # Waits until the first fork has lowered the function.
+        if lowering.digest != os.read(reading, _DIGITS).decode():
             lowering = _with_rows(lowering, kept)
     except BaseException as err:  # noqa: BLE001 (user code may raise anything)
         return Second(error=_text(err), reads=tuple(reads))

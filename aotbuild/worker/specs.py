@@ -279,17 +279,12 @@ def _as_jit_takes(leaves: Sequence[Any], paths: Sequence[str], where: str) -> li
 
     TraceRefused for what jit takes and a signature cannot say.
     """
-    avals = [leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
-    taken = iter(jax.eval_shape(lambda arrays: arrays, avals))
-    found = []
-    for leaf, path in zip(leaves, paths, strict=True):
-        aval = leaf
-        if isinstance(leaf, jax.ShapeDtypeStruct):
-            aval = next(taken)
-            if not is_key_dtype(aval.dtype):
-                _check_x64(str(aval.dtype), f"{where}{path}")
-            aval = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-        found.append(aval)
+    places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    taken, found = jax.eval_shape(lambda *avals: avals, *(leaves[at] for at in places)), [*leaves]
+    for at, aval in zip(places, taken, strict=True):
+        if not is_key_dtype(aval.dtype):
+            _check_x64(str(aval.dtype), f"{where}{paths[at]}")
+        found[at] = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
     return found
 
 

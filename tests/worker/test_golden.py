@@ -14,8 +14,7 @@ import pytest
 from safetensors.numpy import load
 from support.projects import build, run_project, write_project
 
-from aotbuild.build import run_units as running
-from aotbuild.build import worker_process
+from aotbuild.build import pool, worker_process
 from aotbuild.build.pack import Package
 from aotbuild.build.progress import UnitDone
 from aotbuild.errors import BuildError
@@ -292,7 +291,7 @@ def test_wrong_inputs_fail_the_build(failures: dict[str, str], inputs: str) -> N
 def test_a_hang_costs_the_golden_outputs_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "GOLDEN_SECONDS", 1.0)
+    monkeypatch.setattr(pool, "GOLDEN_SECONDS", 1.0)
     place = project(
         tmp_path,
         "[cpu, portable]",
