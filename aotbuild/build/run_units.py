@@ -142,10 +142,7 @@ def _cluster(
 
 @dataclass
 class _Runner:
-    """Runs jobs. Safe to use from several threads.
-
-    `timeout` is in seconds for one job. `stored` is that of `Run`.
-    """
+    """Runs jobs, each in `timeout` seconds. Safe to use from several threads."""
 
     run_attempt: RunAttempt
     listener: Listener

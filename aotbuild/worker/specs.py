@@ -275,10 +275,7 @@ def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any
 
 
 def _as_jit_takes(leaves: Sequence[Any], paths: Sequence[str], where: str) -> list[Any]:
-    """Return leaves with avals as `jax.jit` takes them: 64 bits become 32 without x64.
-
-    TraceRefused for what jit takes and a signature cannot say.
-    """
+    """Return leaves with avals as `jax.jit` takes them: 64 bits become 32 without x64."""
     places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, jax.ShapeDtypeStruct)]
     taken, found = jax.eval_shape(lambda *avals: avals, *(leaves[at] for at in places)), [*leaves]
     for at, aval in zip(places, taken, strict=True):

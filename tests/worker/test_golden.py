@@ -142,7 +142,7 @@ LEFT_OUT = {
         "large",
         f"args: [x: 'f32[{1 << 40}]']",
         "{}",
-        "a call would need 39,582,418,599,936 bytes of memory, more than half of ",
+        "a call would need 43,980,465,111,040 bytes of memory, more than half of ",
     ),
     "too_slow": (
         "layers",
