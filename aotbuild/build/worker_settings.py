@@ -89,6 +89,7 @@ class Settings:
             **kept,
             "XLA_FLAGS": self.xla_flags,
             "JAX_PLATFORMS": HOST,
+            # jax reads it while it is imported, so jax.config.update has no effect.
             "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1" if self.hoist else "0",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",

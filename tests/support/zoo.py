@@ -133,6 +133,18 @@ def build_and_install(program: Program, python: Path, work: Path) -> Built:
     return Built(program, python, work, wheel)
 
 
+def verify(built: Built) -> str:
+    """Return what `aotbuild verify` says of what was installed; empty if nothing failed."""
+    (place,) = built.site.rglob("_aot")
+    flags = f"--xla_force_host_platform_device_count={built.program.devices}"
+    environment = clean_environment(PYTHONPATH=str(built.site), XLA_FLAGS=flags)
+    command = [built.python, "-m", "aotbuild", "verify", place]
+    done = subprocess.run(
+        command, cwd=built.work, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr if done.returncode else ""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a function of a wheel compares with jit.

@@ -18,6 +18,7 @@ from support.zoo import (
     find_programs,
     make_environment,
     results_folder,
+    verify,
 )
 
 pytestmark = pytest.mark.zoo
@@ -66,6 +67,7 @@ def test_program_equals_jit_and_compiles_nothing(
     assert {
         outcome.function: outcome.differences for outcome in outcomes if outcome.differences
     } == {}
+    assert verify(built) == ""
     if version in request.config.getoption("--zoo"):
         place = results_folder() / version / f"{program.name}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
