@@ -96,13 +96,13 @@ def _print(output: Output, report: Report) -> None:
 
 
 def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:
-    """Print each reason once, below all outcomes that it explains."""
+    """Print each reason once, below the first of the outcomes that it explains."""
     grouped: dict[tuple[str, tuple[str, ...]], list[Outcome]] = {}
     for outcome in outcomes:
         grouped.setdefault((outcome.status.value, outcome.reasons), []).append(outcome)
     for (status, reasons), same in grouped.items():
         output.text()
-        for outcome in same:
-            output.text(f"{status}: {outcome.check} of {printable(outcome.subject)}")
+        more = f" and {len(same) - 1} more" if len(same) > 1 else ""
+        output.text(f"{status}: {same[0].check} of {printable(same[0].subject)}{more}")
         for reason in reasons:
             output.text("\n".join(f"  {printable(line)}" for line in reason.splitlines()))
