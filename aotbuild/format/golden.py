@@ -72,21 +72,22 @@ def samples(arrays: Sequence[Any], floats: Sequence[str]) -> dict[str, Any]:
 
 
 def nudged(array: Any) -> Any:
-    """Return an array of float32 or float64, each element moved to a neighbour; others as is."""
+    """Return an array of float32 or float64, half of it moved to the neighbours nearer to 0."""
     import numpy as np
 
     if str(array.dtype) not in ("float32", "float64", "complex64", "complex128"):
         return array
     parts = array.reshape(-1).view(array.real.dtype)
-    ends = np.where(np.arange(parts.size) * _WEYL >> 16 & 1, np.inf, -np.inf)
-    return np.nextafter(parts, ends.astype(parts.dtype)).view(array.dtype).reshape(array.shape)
+    moves = (np.arange(parts.size) * _WEYL >> 16 & 1 == 0) & np.isfinite(parts)
+    moved = np.where(moves, np.nextafter(parts, 0), parts)
+    return moved.view(array.dtype).reshape(array.shape)
 
 
 def spread(array: Any, other: Any) -> float:
     """Return the largest finite distance of the sampled elements of two results; 0 for integers."""
     import numpy as np
 
-    if not DTYPES[str(array.dtype)].host:
+    if not default_tolerance(str(array.dtype), HOST):
         return 0.0
     at = sample_indices(array.size)
     moved = distance(*(widened(each.reshape(-1)[at]) for each in (array, other)))
@@ -193,10 +194,9 @@ class Tolerance:
         return self.rtol is None and self.atol is None
 
     def bound(self, want: Any, dtype: str, spread: float = 0.0) -> Any:
-        """Return the largest difference of each element; `want` is widened, `dtype` is its own.
+        """Return the largest difference of each element; 0 for NaN and for infinities.
 
-        `spread` is how far `nudged` arguments moved an element. The bound of NaN and of infinities
-        is 0.
+        `want` is widened, `dtype` is its own. `spread` is how far `nudged` arguments moved it.
         """
         import numpy as np
 
