@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -91,8 +92,13 @@ NAMED_OUTSIDE = {
 NAMES_OF_OTHERS = {"cpu_count", "_cpu_count", "cpu.max", "cpu.cfs_", "JAX_NUM_CPU_DEVICES"}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -170,9 +176,8 @@ def test_platforms_are_reached_through_the_seam() -> None:
 
 def platform_words(path: Path) -> set[str]:
     """Return the names of platforms in a file's code: strings without spaces, and identifiers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         texts = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "module")]
         if isinstance(node, ast.Constant) and " " not in str(node.value).strip():
             texts.append(node.value)
