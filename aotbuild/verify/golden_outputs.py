@@ -69,7 +69,7 @@ def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Wanted]:
         msg = f"expected golden outputs of {len(arrays)} results, found {len(tensors)} of others"
         raise ValueError(msg)
     digests = {name: tensor.tobytes() for name, tensor in tensors.items() if DIGEST in name}
-    spreads = {name: float(tensor[0]) for name, tensor in tensors.items() if SPREAD in name}
+    spreads = {name: float(tensor.sum()) for name, tensor in tensors.items() if SPREAD in name}
     return [
         Wanted(
             _as(tensors[str(index)], array, index),

@@ -236,5 +236,5 @@ def _near(pair: Sequence[dict[str, bytes]], name: str, dtype: str, tolerance: To
 
     one, other = (widened(np.frombuffer(data, numpy_dtype(dtype))) for data in (want, have))
     moved = np.frombuffer(pair[0].get(f"{name}{SPREAD}", bytes(8)))
-    is_near: Any = near(one, other, tolerance.bound(one, dtype, float(moved[0])))
+    is_near: Any = near(one, other, tolerance.bound(one, dtype, float(moved.sum())))
     return bool(is_near.all())
