@@ -26,6 +26,7 @@ from aotbuild.report.words import plural, printable
 if TYPE_CHECKING:
     from aotbuild.record.call_log import CallLog
 
+_MOST_OUTSIDE = 5  # lines that are named
 _STDERR = 2  # its number, also where sys.stderr is something else
 _NOTHING = (
     "nothing was recorded: no process of the command imported jax and called a jitted function. "
@@ -89,7 +90,9 @@ def record(
         msg = "--from runs nothing: leave out --check and --log"
         raise UsageError(msg)
     if given:
-        _manifest(output, _read(given), out, package, dry_run=dry_run)
+        found = _read(given)
+        _outside(output, found)
+        _manifest(output, found, out, package, dry_run=dry_run)
         return None
     with nullcontext() if log else temporary_folder(what="record-") as folder:
         place = log or Path(str(folder), "calls.jsonl")
@@ -97,6 +100,7 @@ def record(
         found = _read(place)
         output.document.update(program=program, exit_code=code)
         output.text(_summary(found))
+        _outside(output, found)
         if check:
             code = code or _verdicts(output, found, check)
         elif found.calls and not log:
@@ -142,6 +146,22 @@ def _summary(found: CallLog) -> str:
     return f"{calls}, {tally.seconds:.1f} s of first calls"
 
 
+def _outside(output: Output, found: CallLog) -> None:
+    """Print which lines run operations outside of any jit, those that a loop repeats first."""
+    ranked = sorted(found.outside.items(), key=lambda item: (-item[1].calls, -item[1].seconds))
+    output.document["outside"] = [
+        {"place": place, "times": tally.calls, "first_call_seconds": tally.seconds}
+        for place, tally in ranked
+    ]
+    if ranked:
+        output.text("outside of any jit, where JAX compiles a program for each operation:")
+    for place, tally in ranked[:_MOST_OUTSIDE]:
+        times = plural(tally.calls, "time")
+        output.text(printable(f"  {place}: {times}, {tally.seconds:.1f} s of first calls"))
+    if (more := len(ranked) - _MOST_OUTSIDE) > 0:
+        output.text(f"  and {plural(more, 'more line')} (--json has all)")
+
+
 def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_run: bool) -> None:
     """Write what was called into the manifest."""
     from aotbuild.record.proposal import propose
@@ -171,15 +191,13 @@ def _verdicts(output: Output, found: CallLog, place: str) -> int:
     output.document["checked"] = {
         "place": place,
         "signatures": checked,
-        "not_served": [
-            {"call": each.call, "signature": each.signature, "calls": each.calls, "why": each.why}
-            for each in missing
-        ],
+        "not_served": missing,
     }
     for each in missing:
         output.text()
-        output.text(printable(f"{each.call}({each.signature}): {plural(each.calls, 'call')}"))
-        for line in each.why.split("\n"):
+        calls = plural(each["calls"], "call")
+        output.text(printable(f"{each['call']}({each['signature']}): {calls}"))
+        for line in each["why"].split("\n"):
             output.text(f"  {line}")
     output.text()
     output.text(f"{place}: {checked - len(missing)} of {plural(checked, 'signature')} served")

@@ -64,8 +64,8 @@ def count_text(value: float | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return `1 blob`, `2 blobs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """Return `1 blob`, `1,204 blobs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _scaled(value: float, *, gap: bool) -> str:

@@ -10,6 +10,7 @@ is cut off is ignored. Reading adds up what belongs together:
 `call`        a signature of a function, when it is first called (`ObservedCall`)
 `verdict`     what a package has for a call: empty if an executable serves it, else why none does
 `tally`       how often a signature was called since the last tally, and how long first calls took
+`outside`     the same of a line that runs operations outside of any jit
 ============  ======================================================================================
 """
 
@@ -156,6 +157,7 @@ class CallLog:
     calls: dict[str, ObservedCall] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
+    outside: dict[str, Tally] = field(default_factory=dict)
 
     def of(self, function: str) -> dict[str, ObservedCall]:
         """Return the calls of a function, given by its key."""
@@ -191,9 +193,8 @@ class CallLogWriter:
             raise FileExistsError(errno.EEXIST, what, str(path))
 
     def _is_call_log(self) -> bool:
-        beginning = first_line()
         with open_regular(self.path) as file:
-            return beginning.startswith(file.read(len(beginning)))
+            return FIRST_LINE.startswith(file.read(len(FIRST_LINE)))
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Append lines; a full disk does not stop the program."""
@@ -201,7 +202,7 @@ class CallLogWriter:
         if self._has_failed or not data:
             return
         try:
-            self._append(first_line() + data if self._is_new else data)
+            self._append(FIRST_LINE + data if self._is_new else data)
             self._is_new = False
         except OSError as err:
             self._has_failed = True
@@ -226,33 +227,12 @@ def tell(text: str) -> None:
         sys.stderr.write(f"aotbuild: {text}\n")
 
 
-def first_line() -> bytes:
-    """Return the line that a call log begins with."""
-    return _line("call log", version=VERSION)
-
-
-def function_line(function: ObservedFunction) -> bytes:
-    """Return the line of a function."""
-    return _line("function", function=function.to_json())
-
-
-def call_line(call: ObservedCall) -> bytes:
-    """Return the line of a signature."""
-    return _line("call", call=call.to_json())
-
-
-def verdict_line(call: str, verdict: str) -> bytes:
-    """Return the line that says what a package has for a call, given by its key."""
-    return _line("verdict", of=call, verdict=verdict)
-
-
-def tally_line(call: str, tally: Tally) -> bytes:
-    """Return the line that adds to the tally of a call, given by its key."""
-    return _line("tally", of=call, calls=tally.calls, seconds=tally.seconds)
-
-
-def _line(kind: str, **data: Any) -> bytes:
+def log_line(kind: str, **data: Any) -> bytes:
+    """Return a line of one of the kinds above; `_add` says what data each kind has."""
     return canonical_json({"kind": kind, **data}) + b"\n"
+
+
+FIRST_LINE = log_line("call log", version=VERSION)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -263,7 +243,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise InvalidCallLog(place, f"a line of over {MOST_TEXT:,} bytes")
             if not line:
                 return
-            if number == 1 and line != first_line():
+            if number == 1 and line != FIRST_LINE:
                 raise InvalidCallLog(place, repr(line[:60]))
             try:
                 data = json.loads(line)
@@ -282,9 +262,10 @@ def _add(found: CallLog, kind: str, data: dict[str, Any]) -> None:
         found.calls.setdefault(call.key, call)
     elif kind == "verdict":
         found.verdicts[data["of"]] = str(data["verdict"])
-    elif kind == "tally":
+    elif kind in ("tally", "outside"):
         tally, of = Tally(int(data["calls"]), float(data["seconds"])), str(data["of"])
-        found.tallies[of] = found.tallies.get(of, Tally()) + tally
+        tallies = found.tallies if kind == "tally" else found.outside
+        tallies[of] = tallies.get(of, Tally()) + tally
     elif kind != "call log":
         msg = "an unknown kind of line"
         raise ValueError(msg)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.record.call_log import CallLog, Tally
@@ -10,16 +9,6 @@ from aotbuild.record.specs import avals_in
 
 if TYPE_CHECKING:
     from aotbuild.record.watcher import CallCheck
-
-
-@dataclass(frozen=True)
-class Unserved:
-    """A signature that no executable serves: how often it was called, and why none does."""
-
-    call: str
-    signature: str
-    calls: int
-    why: str
 
 
 def check_with(place: str) -> CallCheck:
@@ -38,8 +27,11 @@ def check_with(place: str) -> CallCheck:
     return check
 
 
-def unserved(log: CallLog) -> list[Unserved]:
-    """Return the checked calls that no executable serves, those that cost most first."""
+def unserved(log: CallLog) -> list[dict[str, Any]]:
+    """Return the checked signatures that no executable serves, those that cost most first.
+
+    Of each: `call`, `signature`, how many `calls` it had, and `why` nothing serves it.
+    """
     found = []
     for key, why in log.verdicts.items():
         call = log.calls.get(key)
@@ -48,5 +40,6 @@ def unserved(log: CallLog) -> list[Unserved]:
             words = [f"{a.name} {', '.join(avals_in(a.spec))}" for a in call.arguments]
             words += [f"{name}={value!r}" for name, value in call.statics]
             tally = log.tallies.get(key, Tally())
-            found.append((tally, Unserved(function.call, ", ".join(words), tally.calls, why)))
-    return [each for _, each in sorted(found, key=lambda pair: -pair[0].seconds)]
+            facts = {"call": function.call, "signature": ", ".join(words)}
+            found.append((tally.seconds, {**facts, "calls": tally.calls, "why": why}))
+    return [facts for _, facts in sorted(found, key=lambda pair: -pair[0])]

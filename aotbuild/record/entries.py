@@ -147,7 +147,7 @@ def _signatures(
     """Return one signature if sizes and static values are all combined, else one per values."""
     by_values: dict[bytes, list[int]] = {}
     for index, each in enumerate(seen):
-        by_values.setdefault(_statics_key(each), []).append(index)
+        by_values.setdefault(canonical_json(each.call.statics), []).append(index)
     sizes = {frozenset(dims.rows[index] for index in places) for places in by_values.values()}
     columns = [{encoded(each.statics[name]) for each in seen} for name in seen[0].statics]
     is_product = len(sizes) == 1 and math.prod(map(len, columns)) == len(by_values)
@@ -234,10 +234,6 @@ def _is_writable(value: Any) -> bool:
         return all(map(_is_writable, value))
     is_number = isinstance(value, float) and not math.isnan(value)
     return value is None or is_number or isinstance(value, bool | int | str)
-
-
-def _statics_key(seen: Seen) -> bytes:
-    return canonical_json(seen.call.statics)
 
 
 def _blank(text: str) -> str:

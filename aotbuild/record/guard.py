@@ -109,7 +109,10 @@ class Guard:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _leave(self)
+        stack = _stack.get()
+        # This guard may not be the innermost: generators and tasks leave in another order.
+        mine = [index for index, (guard, _) in enumerate(stack) if guard is self][-1:]
+        _stack.set(tuple(entry for index, entry in enumerate(stack) if index not in mine))
 
 
 def start_from_environment() -> None:
@@ -127,16 +130,6 @@ def _checked(mode: str, place: str) -> str:
         msg = f"{place}: expected one of {', '.join(_MODES)}, found {mode!r}; set one of these"
         raise AotbuildError(msg)
     return mode
-
-
-def _leave(guard: object) -> None:
-    """Take the innermost entry of a guard off this context."""
-    stack = list(_stack.get())
-    for index in reversed(range(len(stack))):
-        if stack[index][0] is guard:
-            del stack[index]
-            break
-    _stack.set(tuple(stack))
 
 
 # --- listeners ------------------------------------------------------------------------------------

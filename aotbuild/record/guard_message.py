@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -184,24 +185,24 @@ def caller_of(frame: FrameType) -> str:
 
     That is the first frame outside of jax and aotbuild, and of installed packages if there is one.
     """
-    outside = [each for each in private.frames(frame) if not _is_ours(each)]
-    own = next((each for each in outside if not _is_installed(each)), None)
-    first = outside[0] if outside else None
-    if own is None or own is first:
-        return _place(own or first)
-    return f"{_place(own)}, through {_place(first)}"
+    first = None
+    for each in private.frames(frame):
+        kind = _kind(each.f_code.co_filename)
+        if kind == "own":
+            through = f", through {_place(first)}" if first else ""
+            return f"{_place(each)}{through}"
+        first = first or (each if kind == "installed" else None)
+    return _place(first) if first else ""
 
 
-def _place(frame: FrameType | None) -> str:
-    if frame is None:
-        return ""
+def _place(frame: FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
-def _is_ours(frame: FrameType) -> bool:
-    return private.is_jax(frame) or frame.f_code.co_filename.startswith(_OWN)
-
-
-def _is_installed(frame: FrameType) -> bool:
-    name = frame.f_code.co_filename
-    return name.startswith(_STANDARD) or any(site in name for site in _SITES)
+@functools.cache
+def _kind(file: str) -> str:
+    """Return whose a source file is: `ours` (jax, aotbuild), `installed`, or the user's `own`."""
+    if file.startswith((private.JAX_FOLDER, _OWN)):
+        return "ours"
+    is_installed = file.startswith(_STANDARD) or any(site in file for site in _SITES)
+    return "installed" if is_installed else "own"

@@ -6,11 +6,12 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import ProjectError
-from aotbuild.format.dist_info import installed_version
+from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
@@ -34,7 +35,7 @@ dependencies = [
     "jax=={jax}",  # what compiles, exactly; another version needs another wheel
     "jaxlib=={jaxlib}",
     "aotbuild~={aotbuild}",
-]
+{imported}]
 
 [dependency-groups]
 dev = ["aotbuild[build]"]  # `uv run aotbuild plan`
@@ -103,11 +104,13 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     """
     place, package = _package(root, wanted[0])
     found: dict[str, tuple[str, FoundFunction]] = {}
+    imported: set[str] = set()
     for text in wanted:
         name, _, function = text.partition(":")
         for module, path in _modules(root, name, place, package):
             shown = path.relative_to(root).as_posix()
             source = _read(module, path, shown)
+            imported |= {each.partition(".")[0] for each in source.imports.values()}
             functions = source.find()
             if function:
                 functions = [_chosen(source, function, functions, shown)]
@@ -129,7 +132,9 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     top = package.partition(".")[0]
     folder = (place.relative_to(root) / top).as_posix()
     name = re.sub("_+", "-", top)
-    values = {"name": name, "manifest": manifest, "folder": folder, **_versions(root)}
+    others = "".join(f'    "{each}",\n' for each in _distributions(imported - {top}))
+    values = {"name": name, "manifest": manifest, "folder": folder, "imported": others}
+    values |= _versions(root)
     tables = "" if hook else _TABLES.format(**values)
     if pyproject is None and not (root / "setup.py").is_file():
         files[root / PYPROJECT] = tables
@@ -147,6 +152,18 @@ def _versions(root: Path) -> dict[str, str]:
     jax = locked.get("jax") or installed_version("jax") or _TRIED
     jaxlib = locked.get("jaxlib") or installed_version("jaxlib") or jax
     return {"jax": jax, "jaxlib": jaxlib, "aotbuild": installed_version("aotbuild") or "0.1.0"}
+
+
+def _distributions(modules: Collection[str]) -> list[str]:
+    """Return what has modules that the project imports, as far as it is installed."""
+    try:
+        owners = metadata.packages_distributions()
+    except UNREADABLE:
+        return []
+    found = [{*owners.get(module, ())} for module in modules]
+    # Several distributions share a namespace package, as `google`: nobody knows which is meant.
+    names = {name for each in found if len(each) == 1 for name in each}
+    return sorted(names - {"jax", "jaxlib", "aotbuild"})
 
 
 def _hook(text: str) -> dict[str, Any]:

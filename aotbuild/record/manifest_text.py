@@ -11,6 +11,7 @@ from typing import Any
 
 from aotbuild.errors import ProjectError
 from aotbuild.format.files import read_regular
+from aotbuild.format.words import plural
 from aotbuild.manifest.model import schema_text
 from aotbuild.record.entries import Entry
 from aotbuild.record.specs import TODO, Unknown
@@ -135,14 +136,9 @@ def function_lines(name: str, entry: Entry) -> list[str]:
 
 def cost(entry: Entry) -> str:
     """Return `1,204 calls, 3 signatures, 12.4 s of first calls`."""
-    signatures = counted(len(entry.seen), "signature")
+    signatures = plural(len(entry.seen), "signature")
     seconds = f"{entry.tally.seconds:,.1f} s of first calls"
-    return f"{counted(entry.tally.calls, 'call')}, {signatures}, {seconds}"
-
-
-def counted(number: int, word: str) -> str:
-    """Return `1 call` or `1,204 calls`."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+    return f"{plural(entry.tally.calls, 'call')}, {signatures}, {seconds}"
 
 
 def _signature_lines(signature: dict[str, Any], indent: int) -> list[str]:

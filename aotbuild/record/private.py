@@ -347,10 +347,8 @@ _WRAPPERS = {
     (_EQUINOX_FILE, "_call"): (FILTER_JIT, "jit_wrapper"),
 }
 _INNER = {
-    **{
-        f"flax.nnx.transforms.compilation:{kind}": NNX_JIT
-        for kind in ("JitFn", "SimpleJitFn", "SimpleJitPartialFn")
-    },
+    f"flax.nnx.transforms.compilation:{kind}": NNX_JIT
+    for kind in ("JitFn", "SimpleJitFn", "SimpleJitPartialFn")
 }
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from aotbuild.errors import ProjectError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.target import HOST
+from aotbuild.format.words import plural
 from aotbuild.record.call_log import CallLog, ObservedFunction, Tally
 from aotbuild.record.entries import Entry, Seen, entries_for, seen_of
 from aotbuild.record.init import function_name, functions_in
 from aotbuild.record.manifest_text import (
     cost,
-    counted,
     function_lines,
     manifest_files,
     manifest_text,
@@ -36,7 +36,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         place = f"{self.function.file}:{self.function.line}: " if self.function.file else ""
-        calls = f"{counted(self.tally.calls, 'call')}, {self.tally.seconds:,.1f} s of first calls"
+        calls = f"{plural(self.tally.calls, 'call')}, {self.tally.seconds:,.1f} s of first calls"
         return f"left out: {place}{self.function.call}: {calls}\n  {self.reason}"
 
 

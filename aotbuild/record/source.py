@@ -135,7 +135,7 @@ class Module:
         given = dict(zip(parameters, (*defaults, *arguments.kw_defaults), strict=True))
         order = [each.arg for each in by_position]
         statics, donate = (self._chosen(jit, kind, order) for kind in ("static", "donate"))
-        if "classmethod" in _decorators(definition):
+        if "classmethod" in map(self._dotted, getattr(definition, "decorator_list", ())):
             parameters.pop(order[0], None)
         traced = [name for name in parameters if name not in statics and given[name] is None]
         left = [name for name in parameters if name not in statics and name not in traced]
@@ -224,11 +224,3 @@ def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         yield from ((t.id, statement.value) for t in targets if isinstance(t, ast.Name))
-
-
-def _decorators(node: Any) -> set[str]:
-    return {_last(each) for each in getattr(node, "decorator_list", ())}
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -28,37 +28,32 @@ def is_like(spec: dict[str, Any]) -> bool:
     return [*spec] == ["like"] and isinstance(spec["like"], str) and ":" in spec["like"]
 
 
-def avals_in(spec: Any) -> Iterator[str]:
-    """Yield the avals in a spec, in jax's order; TODO and `like:` have none."""
-    if isinstance(spec, str):
-        yield from [] if spec.startswith(TODO) else [spec]
-    elif isinstance(spec, list):
+def _leaves(spec: Any) -> Iterator[Any]:
+    """Yield the texts and the `like:` maps of a spec, in jax's order."""
+    if isinstance(spec, list):
         for item in spec:
-            yield from avals_in(item)
+            yield from _leaves(item)
     elif isinstance(spec, dict) and not is_like(spec):
         for key in sorted(spec):
-            yield from avals_in(spec[key])
+            yield from _leaves(spec[key])
+    elif spec is not None:
+        yield spec
+
+
+def avals_in(spec: Any) -> Iterator[str]:
+    """Yield the avals in a spec, in jax's order; TODO and `like:` have none."""
+    return (leaf for leaf in _leaves(spec) if isinstance(leaf, str) and not leaf.startswith(TODO))
 
 
 def likes_in(spec: Any) -> Iterator[str]:
     """Yield `module:attr` of each `like:` in a spec."""
-    if isinstance(spec, dict) and is_like(spec):
-        yield spec["like"]
-    elif isinstance(spec, dict | list):
-        for item in spec.values() if isinstance(spec, dict) else spec:
-            yield from likes_in(item)
+    return (leaf["like"] for leaf in _leaves(spec) if isinstance(leaf, dict))
 
 
 def todos_in(spec: Any) -> Iterator[str]:
     """Yield what each TODO in a spec stands for."""
-    if isinstance(spec, str):
-        yield from [spec.removeprefix(TODO).strip()] if spec.startswith(TODO) else []
-    elif isinstance(spec, list):
-        for item in spec:
-            yield from todos_in(item)
-    elif isinstance(spec, dict) and not is_like(spec):
-        for item in spec.values():
-            yield from todos_in(item)
+    texts = (leaf for leaf in _leaves(spec) if isinstance(leaf, str))
+    return (text.removeprefix(TODO).strip() for text in texts if text.startswith(TODO))
 
 
 def with_avals(spec: Any, change: Callable[[str], Any]) -> Any:

@@ -1,8 +1,9 @@
 """Watches all calls of jitted functions in this process, and writes what is new about them.
 
 A call that was seen before costs one lookup (`Watched.key`). The first call of a signature is
-described, which may take milliseconds. Not watched are jax's own operations, calls inside of a
-trace or a transformation, and what an executable of a loaded package serves.
+described, which may take milliseconds. Not watched are calls inside of a trace, and what an
+executable of a loaded package serves. Of jax's own operations, and of calls inside of an eager
+transformation, only the line of the program that runs them is counted.
 """
 
 from __future__ import annotations
@@ -24,15 +25,12 @@ from aotbuild.record.call_log import (
     CallLogWriter,
     ObservedCall,
     ObservedFunction,
-    Tally,
-    call_line,
-    function_line,
-    tally_line,
+    log_line,
     tell,
-    verdict_line,
 )
 from aotbuild.record.calls import describe_call, has_tracers
 from aotbuild.record.functions import describe_function, is_of_jax
+from aotbuild.record.guard_message import caller_of
 
 # Returns why no executable serves a call of `module:qualname`; empty if one does.
 CallCheck = Callable[[str, tuple[Any, ...], dict[str, Any]], str]
@@ -55,15 +53,15 @@ class Counted:
     calls: int = 0
     seconds: float = 0.0
 
-    def take(self) -> Tally | None:
-        """Return the tally and begin anew; None if nothing happened."""
+    def take(self, kind: str) -> bytes:
+        """Return the line of a call log, and begin anew; empty if nothing happened."""
         calls, seconds = self.calls, self.seconds
-        if not calls:
-            return None
+        if not (calls or seconds):
+            return b""
         # What another thread adds meanwhile is kept.
         self.calls -= calls
         self.seconds -= seconds
-        return Tally(calls, seconds)
+        return log_line(kind, of=self.key, calls=calls, seconds=seconds)
 
 
 class Watched:
@@ -120,15 +118,14 @@ class Watched:
         found = self._observed.get(id(wrapper))
         # An object of an identity may be gone, and another one have it.
         if found is None or found[0]() is not wrapper:
-            found = self._observed[id(wrapper)] = _reference(wrapper), self._described(called)
+            if called is None:
+                described = describe_function(wrapper, self.info)
+            else:
+                # equinox gives its own function to jax.jit, with other arguments.
+                info = None if called.wrap == FILTER_JIT else self.info
+                described = describe_function(inspect.unwrap(wrapper), info, called.wrap, wrapper)
+            found = self._observed[id(wrapper)] = _reference(wrapper), described
         return found[1]
-
-    def _described(self, called: private.WrappedCall | None) -> ObservedFunction:
-        if called is None:
-            return describe_function(self.function(), self.info)
-        # equinox gives its own function to jax.jit, with other arguments.
-        info = None if called.wrap == FILTER_JIT else self.info
-        return describe_function(inspect.unwrap(called.wrapper), info, called.wrap, called.wrapper)
 
 
 class Watcher:
@@ -147,6 +144,8 @@ class Watcher:
         self._jitted: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._gone: list[Watched] = []  # of functions that the program has dropped
         self._written_functions: set[str] = set()
+        self._outside: dict[str, Counted] = {}  # by the line that runs operations
+        self._passed: set[str] = set()  # those lines, since the last call of a jitted function
         self._written = monotonic()
 
     def start(self) -> None:
@@ -170,6 +169,7 @@ class Watcher:
             if watched is None:
                 function, info = private.inner_function(jitted)
                 if info is None:  # the dispatch of a kernel
+                    self._passed.clear()
                     return
                 watched = self._jitted[jitted] = self._of_function(function, info)
             self._count(watched, args, kwargs)
@@ -196,8 +196,9 @@ class Watcher:
     def _count(
         self, watched: Watched, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float = 0.0
     ) -> None:
-        """Count a call; one with tracers has no signature."""
+        """Count a call, or where it is outside of any jit; one with tracers has no signature."""
         if watched.is_ignored:
+            self._count_outside(seconds)
             return
         try:
             key = watched.key(args, kwargs)
@@ -207,6 +208,7 @@ class Watcher:
         is_first = counted is None
         if counted is None:
             if has_tracers(args, kwargs):
+                self._count_outside(seconds)
                 return
             self._describing.add(get_ident())
             try:
@@ -215,7 +217,22 @@ class Watcher:
                 self._describing.discard(get_ident())
             counted.seconds += seconds
         counted.calls += 1
+        self._passed.clear()
         if is_first or monotonic() - self._written > _TICK:
+            self.write_tallies()
+
+    def _count_outside(self, seconds: float) -> None:
+        """Count the line that runs an operation, once between two calls of jitted functions.
+
+        So a line of a loop comes before one that makes a model, which runs hundreds of operations.
+        """
+        place = caller_of(sys._getframe()).partition(", through ")[0]  # what the program can change
+        counted = self._outside.setdefault(place, Counted(place))
+        counted.seconds += seconds
+        if place not in self._passed:
+            self._passed.add(place)
+            counted.calls += 1
+        if monotonic() - self._written > _TICK:
             self.write_tallies()
 
     def _report(self, err: Exception) -> None:
@@ -255,14 +272,14 @@ class Watcher:
         with self._lock:
             if observed.key not in self._written_functions:
                 self._written_functions.add(observed.key)
-                self._writer.write([function_line(observed)])
+                self._writer.write([log_line("function", function=observed.to_json())])
             counted = watched.calls.get(call.key)
             if counted is None:
                 counted = watched.calls[call.key] = Counted(call.key)
-                self._writer.write([call_line(call)])
+                self._writer.write([log_line("call", call=call.to_json())])
                 if self._check:
                     verdict = self._check(observed.call, args, kwargs)
-                    self._writer.write([verdict_line(call.key, verdict)])
+                    self._writer.write([log_line("verdict", of=call.key, verdict=verdict)])
             if len(watched.known) >= _MOST_KEYS:
                 watched.known.clear()
             watched.known[key] = counted
@@ -274,8 +291,9 @@ class Watcher:
             self._written = monotonic()
             gone, self._gone = self._gone, []
             watched = [*self._functions.values(), *gone]
-            pairs = [(each.key, each.take()) for w in watched for each in [*w.calls.values()]]
-            self._writer.write([tally_line(key, tally) for key, tally in pairs if tally])
+            found = [("tally", each) for w in watched for each in [*w.calls.values()]]
+            found += [("outside", each) for each in [*self._outside.values()]]
+            self._writer.write([line for kind, each in found if (line := each.take(kind))])
 
 
 def _reference(value: Any, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:

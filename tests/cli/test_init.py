@@ -18,8 +18,11 @@ from aotbuild.manifest import load_manifest
 SOURCE = '''\
 raise SystemExit("imported")
 from functools import partial
+import json
 
+import equinox as eqx
 import jax
+import nothing_that_is_installed
 
 
 @partial(jax.jit, static_argnames="act")
@@ -75,9 +78,10 @@ def test_both_files_are_written(project: Path) -> None:
     assert (project / "aot.yaml").read_text() == MANIFEST
     assert (project / FILES[1]).read_text() == run("schema").stdout
     table = tomllib.loads((project / "pyproject.toml").read_text())
-    jax, jaxlib, ours = table["project"]["dependencies"]
+    jax, jaxlib, ours, equinox = table["project"]["dependencies"]
     assert (table["project"]["name"], jax) == ("mypkg", f"jax=={version('jax')}")
     assert (jaxlib, ours) == (f"jaxlib=={version('jaxlib')}", f"aotbuild~={version('aotbuild')}")
+    assert equinox == "equinox"
     hook = table["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["aotbuild"]
     assert hook == {"manifest": "aot.yaml"}
     (sources,) = (k["file"] for k in table["tool"]["uv"]["cache-keys"] if "*" in k["file"])

@@ -265,6 +265,48 @@ def test_what_no_executable_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "aot.yaml").exists()
 
 
+OUTSIDE = """
+import jax, jax.numpy as jnp
+from flax import nnx
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.layers = nnx.List([nnx.Linear(4, 4, rngs=rngs) for _ in range(40)])
+        self.a = jnp.ones(2) + 1
+        self.b = jnp.ones(3) + 1
+        self.c = jnp.ones(4) + 1
+        self.d = jnp.ones(5) + 1
+        self.e = jnp.ones(6) + 1
+@jax.jit
+def step(cache, position):
+    return cache.sum(), cache + position
+net, cache, position = Net(nnx.Rngs(0)), jnp.zeros(4), jnp.int32(0)
+for _ in range(8):
+    logits, cache = step(cache, position)
+    position = position + 1
+    jax.grad(step, has_aux=True)(cache, 1.0)
+"""
+
+
+@pytest.mark.process
+def test_what_runs_outside_of_any_jit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of a loop come first, however many operations made the model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prog.py").write_text(OUTSIDE)
+    program = ("--", sys.executable, "prog.py")
+    said = run("record", "--log", "calls.jsonl", *program).stdout.splitlines()
+    start = said.index("outside of any jit, where JAX compiles a program for each operation:")
+    named = [line.strip().partition(" s of")[0] for line in said[start + 1 : start + 6]]
+    place = f"{tmp_path}/prog.py"
+    loop = {line.partition(": 8 times, ")[0] for line in named[:2]}
+    assert loop == {f"{place}:18 in <module>", f"{place}:19 in <module>"}, said
+    assert all(": 1 time, " in line for line in named[2:])
+    assert said[start + 6].startswith("  and ")
+    assert "(--json has all)" in said[start + 6]
+    (tmp_path / "calls.jsonl").unlink()
+    done = json.loads(run("record", "--json", "--log", "calls.jsonl", *program).stdout)
+    assert f"{place}:10 in __init__" in [each["place"] for each in done["outside"]]
+
+
 MODEL = """
 import dataclasses, pathlib
 from flax import nnx

@@ -8,14 +8,15 @@ import pytest
 from support.processes import run_fresh
 
 from aotbuild.errors import InvalidCallLog
-from aotbuild.record import call_log
 from aotbuild.record.call_log import (
+    FIRST_LINE,
     CallLog,
     CallLogWriter,
     ObservedArgument,
     ObservedCall,
     ObservedFunction,
     Tally,
+    log_line,
     read_call_log,
 )
 
@@ -28,11 +29,12 @@ CALL = ObservedCall(
     {"EQX_ON_ERROR": "nan"},
 )
 LINES = [
-    call_log.first_line(),
-    call_log.function_line(FUNCTION),
-    call_log.call_line(CALL),
-    call_log.verdict_line(CALL.key, "why"),
-    call_log.tally_line(CALL.key, Tally(3, 0.5)),
+    FIRST_LINE,
+    log_line("function", function=FUNCTION.to_json()),
+    log_line("call", call=CALL.to_json()),
+    log_line("verdict", of=CALL.key, verdict="why"),
+    log_line("tally", of=CALL.key, calls=3, seconds=0.5),
+    log_line("outside", of="m.py:3 in f", calls=2, seconds=0.1),
 ]
 
 
@@ -41,7 +43,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     path.write_bytes(b"".join(LINES))
     found = read_call_log(path)
     assert found == CallLog(
-        {FUNCTION.key: FUNCTION}, {CALL.key: CALL}, {CALL.key: Tally(3, 0.5)}, {CALL.key: "why"}
+        {FUNCTION.key: FUNCTION},
+        {CALL.key: CALL},
+        {CALL.key: Tally(3, 0.5)},
+        {CALL.key: "why"},
+        {"m.py:3 in f": Tally(2, 0.1)},
     )
     assert read_call_log(path, path).tallies == {CALL.key: Tally(6, 1.0)}
 
