@@ -124,6 +124,7 @@ def _run(program: list[str], log: Path, check: str, *, stdout: int | None) -> in
     if shutil.which(program[0]) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program[0])
     CallLogWriter(log)  # raises for another file
+    log.open("ab").close()  # and one that cannot be written, before the command runs
     place = str(Path(check).absolute()) if check and Path(check).exists() else check
     code = run_watched(program, log, check=place, stdout=stdout)
     if code:
@@ -171,8 +172,8 @@ def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_ru
     for line in proposal.lines:
         output.text(printable(line) if "\n" not in line else line)
     if dry_run:
-        output.text()
-        output.text(proposal.text.rstrip("\n"))
+        if proposal.is_new:  # the entries for an existing one are among the lines
+            output.text(f"\n{proposal.text}".rstrip("\n"))
         return
     for path, text in proposal.files.items():
         write_whole(path, text.encode())

@@ -65,8 +65,8 @@ class ObservedFunction:
 
     @property
     def key(self) -> str:
-        """The identity of this function in a call log."""
-        return _key(self.to_json())
+        """The identity of this function in a call log; an edit may move its lines."""
+        return _key({**self.to_json(), "file": "", "line": 0})
 
     @property
     def package(self) -> str:
@@ -256,7 +256,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _add(found: CallLog, kind: str, data: dict[str, Any]) -> None:
     if kind == "function":
         function = ObservedFunction.from_json(data["function"])
-        found.functions.setdefault(function.key, function)
+        found.functions[function.key] = function
     elif kind == "call":
         call = ObservedCall.from_json(data["call"])
         found.calls.setdefault(call.key, call)

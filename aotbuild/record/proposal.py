@@ -129,8 +129,8 @@ def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
     stated, known = functions_in(before or "")
     package = stated or package or _package(log, manifest.parent)
     draft = _Draft(known, package)
-    for functions in _same(log):
-        draft.add(log, functions)
+    for function in sorted(log.functions.values(), key=lambda each: -_seconds(log, each)):
+        draft.add(log, function)
     if before is None and not draft.entries:
         found = "".join(f"\n  {line}" for e in draft.left_out for line in str(e).split("\n"))
         problem = f"no manifest can have what was recorded{found}"
@@ -151,10 +151,9 @@ class _Draft:
     entries: dict[str, Entry] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
 
-    def add(self, log: CallLog, functions: list[ObservedFunction]) -> None:
-        """Add the calls of a function, which several versions of its source may have made."""
-        function = functions[-1]
-        seen = _seen(log, functions)
+    def add(self, log: CallLog, function: ObservedFunction) -> None:
+        """Add the calls of a function."""
+        seen = _seen(log, function)
         if reason := function.problem or _library(function, self.package):
             self.left_out.append(LeftOut(function, _sum(seen), reason))
             return
@@ -168,17 +167,16 @@ class _Draft:
             self.entries[name or function_name(function.call, taken)] = entry
 
 
-def _seen(log: CallLog, functions: list[ObservedFunction]) -> list[Seen]:
+def _seen(log: CallLog, function: ObservedFunction) -> list[Seen]:
     """Return each signature once: several platforms may have it."""
     found: dict[bytes, Seen] = {}
-    for function in functions:
-        for key, call in log.of(function.key).items():
-            each = seen_of(log, key, call)
-            arguments = [[argument.name, argument.spec] for argument in call.arguments]
-            same = canonical_json([each.options, each.problem, arguments, call.statics])
-            if before := found.get(same):
-                each = Seen(each.call, each.statics, each.tally + before.tally, each.problem)
-            found[same] = each
+    for key, call in log.of(function.key).items():
+        each = seen_of(log, key, call)
+        arguments = [[argument.name, argument.spec] for argument in call.arguments]
+        same = canonical_json([each.options, each.problem, arguments, call.statics])
+        if before := found.get(same):
+            each = Seen(each.call, each.statics, each.tally + before.tally, each.problem)
+        found[same] = each
     return [*found.values()]
 
 
@@ -186,17 +184,8 @@ def _sum(seen: list[Seen]) -> Tally:
     return sum((each.tally for each in seen), Tally())
 
 
-def _same(log: CallLog) -> list[list[ObservedFunction]]:
-    """Return the functions that one entry can stand for, those whose first calls took longest."""
-    found: dict[bytes, list[ObservedFunction]] = {}
-    for function in log.functions.values():
-        data = {k: v for k, v in function.to_json().items() if k not in ("file", "line")}
-        found.setdefault(canonical_json(data), []).append(function)
-
-    def seconds(group: list[ObservedFunction]) -> float:
-        return log.tally(key for each in group for key in log.of(each.key)).seconds
-
-    return sorted(found.values(), key=seconds, reverse=True)
+def _seconds(log: CallLog, function: ObservedFunction) -> float:
+    return log.tally(log.of(function.key)).seconds
 
 
 def _library(function: ObservedFunction, package: str) -> str:

@@ -7,6 +7,7 @@ a lock, uv makes it there, too.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import time
@@ -34,7 +35,7 @@ from aotbuild.toolchains.toolchain import (
 )
 from aotbuild.toolchains.uv import (
     UvFailed,
-    cache_folder,
+    cache_root,
     find_python,
     locked,
     run_uv,
@@ -165,7 +166,7 @@ def by_uv(python: str, lock: Lock, file: Path | None) -> Toolchain:
         "python": version,
         "machine": platform.machine(),
     }
-    folder = cache_folder() / "environments" / key_of(inputs)[:32]
+    folder = cache_root(os.environ) / "environments" / key_of(inputs)[:32]
     recipe = Recipe(lock.text, str(found.path) if found else python, file)
     interpreter = folder / "bin" / "python"
     jax = dict(lock.versions)["jax"]

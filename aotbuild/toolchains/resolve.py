@@ -18,7 +18,7 @@ from aotbuild.manifest import Manifest
 from aotbuild.manifest.names import line_problem
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
-from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python
+from aotbuild.toolchains.uv import UvFailed, cache_root, locked, run_uv, running_python
 from aotbuild.toolchains.wanted import Wanted, wanted_toolchains
 
 Say = Callable[[str], None]
@@ -54,15 +54,15 @@ def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock,
         "files": [_text(folder / name) for name in ("uv.toml", "pyproject.toml")],
         "folder": str(folder),
     }
-    place = cache_folder() / "locks" / key_of(inputs) / "pylock.toml"
-    with locked(place.parent, say):
-        if not place.exists():
-            say(f"{wanted.title}: no lock beside the manifest (aotbuild lock); asking uv")
-            text = compile_lock(wanted, python, folder)
-            place.parent.mkdir(exist_ok=True)
-            write_whole(place, text.encode())
-        text = read_regular_text(place)
-    return read_lock(text, str(place), python), None
+    place = cache_root(os.environ) / "locks" / key_of(inputs) / "pylock.toml"
+    if not place.exists():
+        with locked(place.parent, say):
+            if not place.exists():  # another build may have asked while this one waited
+                say(f"{wanted.title}: no lock beside the manifest (aotbuild lock); asking uv")
+                text = compile_lock(wanted, python, folder)
+                place.parent.mkdir(exist_ok=True)
+                write_whole(place, text.encode())
+    return read_lock(read_regular_text(place), str(place), python), None
 
 
 def _text(file: Path) -> str:

@@ -138,20 +138,21 @@ def cache_root(environment: Mapping[str, str]) -> Path:
 def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of a path while other processes wait for it; it ends with the process.
 
-    `say` is told what it waits for.
+    `say` is told what it waits for. PlanError if the folder cannot be written.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_name(f"{place.name}.lock").open("a") as file:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file = place.with_name(f"{place.name}.lock").open("a")
+    except OSError as err:
+        found = f"{err.strerror}: {err.filename}"
+        expected = "a folder that can be written: the toolchains that uv makes are kept there"
+        remedy = f"Set {VARIABLE} to such a folder."
+        msg = f"toolchains cannot be made\n  expected {expected}\n  found    {found}\n{remedy}"
+        raise PlanError(msg) from err
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"waiting for another build, which has {file.name}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def cache_folder() -> Path:
-    """Return `cache_root` of this process, made if needed."""
-    folder = cache_root(os.environ)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -209,6 +209,12 @@ class TestCommands:
         assert (done.exit_code, json.loads(done.stdout)["exit_code"]) == (code, code)
         assert f"the command ended with {code}; what was seen until then" in done.stderr
 
+    def test_a_log_that_cannot_be_written(self) -> None:
+        """Before the command runs."""
+        done = invoke("record", "--log", "/proc/none/calls.jsonl", "--", "touch", "ran")
+        assert (done.exit_code, Path("ran").exists()) == (6, False)
+        assert done.stderr == "/proc/none/calls.jsonl: No such file or directory\n"
+
     @pytest.mark.process
     @pytest.mark.parametrize("options", [("--json",), ()])
     def test_what_the_command_prints(self, options: tuple[str, ...]) -> None:

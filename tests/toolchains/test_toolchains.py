@@ -243,3 +243,14 @@ def test_a_place_of_toolchains_is_absolute() -> None:
         with pytest.raises(PlanError, match="AOTBUILD_TOOLCHAINS: expected an absolute path"):
             cache_root({"AOTBUILD_TOOLCHAINS": text})
     assert cache_root({"AOTBUILD_TOOLCHAINS": "~/tc"}) == Path.home() / "tc"
+
+
+def test_a_place_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_TOOLCHAINS", "/proc/none")
+    with pytest.raises(PlanError) as caught:
+        environment(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+    assert str(caught.value).splitlines()[1:] == [
+        "  expected a folder that can be written: the toolchains that uv makes are kept there",
+        "  found    No such file or directory: /proc/none",
+        "Set AOTBUILD_TOOLCHAINS to such a folder.",
+    ]
