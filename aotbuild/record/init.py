@@ -17,7 +17,7 @@ from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, plain
 from aotbuild.manifest.reader import read_yaml
-from aotbuild.record.manifest_text import SCHEMA_LINE, flow, manifest_files, read_text
+from aotbuild.record.manifest_text import flow, manifest_files, manifest_text, read_text
 from aotbuild.record.source import FoundFunction, Module
 from aotbuild.record.specs import TODO, UNKNOWN
 
@@ -54,6 +54,10 @@ cache-keys = [
     {{ file = "{folder}/**/*.py" }},
 ]
 """
+_COMMENTS = (
+    "# Replace each TODO: by hand (`aotbuild plan` says where they are), or run a",
+    "# program that calls these functions under `aotbuild record`.",
+)
 _TRIED = "0.10.2"  # where neither a lock nor the environment has a jax
 _ROOTS = (".", "src")
 _SKIPPED = {"__pycache__", "tests", "__main__", FOLDER_NAME}
@@ -128,7 +132,9 @@ def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
     entries = _drafted(new, [*calls])
     files: dict[Path, str] = {}
     if before is None:
-        files = manifest_files(root / manifest, _manifest(package, entries))
+        lines = [line for entry in entries for line in entry.lines]
+        comments = _COMMENTS if any(entry.todos for entry in entries) else ()
+        files = manifest_files(root / manifest, manifest_text(package, lines, comments))
     top = package.partition(".")[0]
     folder = (place.relative_to(root) / top).as_posix()
     name = re.sub("_+", "-", top)
@@ -254,17 +260,6 @@ def functions_in(text: str) -> tuple[str, dict[str, str]]:
     entries = functions.items() if isinstance(functions, dict) else ()
     calls = {str(name): str(e.get("call", "")) for name, e in entries if isinstance(e, dict)}
     return str(found.get("package") or ""), calls
-
-
-def _manifest(package: str, entries: Sequence[Drafted]) -> str:
-    head = [SCHEMA_LINE]
-    if any(entry.todos for entry in entries):
-        head += [
-            "# Replace each TODO: by hand (`aotbuild plan` says where they are), or run a",
-            "# program that calls these functions under `aotbuild record`.",
-        ]
-    head += ["version: 1", f"package: {package}", "functions:"]
-    return "\n".join([*head, *(line for entry in entries for line in entry.lines)]) + "\n"
 
 
 def _drafted(found: Sequence[tuple[str, FoundFunction]], taken: list[str]) -> list[Drafted]:

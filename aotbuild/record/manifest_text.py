@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from aotbuild.record.entries import Entry
 from aotbuild.record.specs import TODO, Unknown
 
 _SCHEMA_FILE = "aotbuild.schema.json"
-SCHEMA_LINE = f"# yaml-language-server: $schema={_SCHEMA_FILE}"
+_SCHEMA_LINE = f"# yaml-language-server: $schema={_SCHEMA_FILE}"
 _WIDTH = 100
 # An aval needs no quotes outside of flow style.
 _AVAL = re.compile(r"~?[a-z][a-z0-9_]*(?:<[a-z]+>)?\[[A-Za-z0-9_,]*\]\Z")
@@ -96,12 +96,10 @@ def manifest_files(path: Path, text: str) -> dict[Path, str]:
     return {path: text} if schema.exists() else {path: text, schema: schema_text()}
 
 
-def manifest_text(package: str, entries: Mapping[str, Entry]) -> str:
-    """Return the text of a new manifest."""
-    lines = [SCHEMA_LINE, "version: 1", f"package: {package}", "functions:"]
-    for number, (name, entry) in enumerate(entries.items()):
-        lines += [*([""] if number else []), *function_lines(name, entry)]
-    return "\n".join(lines) + "\n"
+def manifest_text(package: str, entries: Iterable[str], comments: Iterable[str] = ()) -> str:
+    """Return the text of a new manifest with the lines of its entries."""
+    head = (_SCHEMA_LINE, *comments, "version: 1", f"package: {package}", "functions:")
+    return "\n".join((*head, *entries)) + "\n"
 
 
 def read_text(path: Path) -> str | None:

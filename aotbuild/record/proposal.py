@@ -63,10 +63,9 @@ class Proposal:
     @property
     def text(self) -> str:
         """The text of a new manifest, or the entries for an existing one."""
-        if self.is_new:
-            return manifest_text(self.package, self.entries)
-        lines = [line for name, e in self.entries.items() for line in function_lines(name, e)]
-        return "\n".join(lines) + "\n"
+        entries = self.entries.items()
+        lines = [line for name, e in entries for line in ("", *function_lines(name, e))][1:]
+        return manifest_text(self.package, lines) if self.is_new else "\n".join(lines) + "\n"
 
     @property
     def files(self) -> dict[Path, str]:

@@ -46,14 +46,29 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     """Read an exported function and its StableHLO; it is compiled when it is called."""
     exported = read_exported(source, record)
     exported.mlir_module()
+    readers = (_readers(record),)
     if reasons := portable_reasons(record, host):
-        return Loaded(Status.PASS, no_call="; ".join(reasons))
+        return Loaded(Status.PASS, readers, no_call="; ".join(reasons))
     devices = devices_for(record.requires, default_devices(host.platform))
     shardings = leaf_shardings(record, devices)
     options = {"in_shardings": shardings} if record.calling.mesh else {}
     jitted = jax.jit(exported.call, **options)
     callee = _callee(record, lambda leaves: list(jitted(*leaves)), shardings)
-    return Loaded(Status.PASS, (), callee, host.platform)
+    return Loaded(Status.PASS, readers, callee, host.platform)
+
+
+def _readers(record: Record) -> str:
+    """Return which versions of jax read a portable form that this one has read.
+
+    jax.export supports what it wrote for six months of releases, and gives that up from the oldest
+    on: what lies between the writer and this version reads it, too.
+    """
+    writer = record.provenance.get("jax", "of an unknown version")
+    known = jax.__version__ if writer == jax.__version__ else f"{writer} to {jax.__version__}"
+    return (
+        f"written by jax {writer}; read by jax {known}; older versions may refuse it, and so may "
+        "those that are released more than six months after the writer"
+    )
 
 
 def _callee(
