@@ -1,15 +1,11 @@
-"""Dims: the product of their sizes, or rows of them, and the arguments of a signature.
-
-Argument specs and static values need positions inside, so `load` reads them from the nodes and puts
-them in the place of the YAML. Whatever is not read from YAML is validated fully.
-"""
+"""What makes signatures: arguments, dims (a product of sizes, or rows), and static values."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Hashable, Mapping
+from math import isnan, prod
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import (
@@ -19,44 +15,22 @@ from pydantic import (
     Field,
     PlainSerializer,
     Tag,
-    TypeAdapter,
-    ValidationInfo,
-    WithJsonSchema,
-    WrapValidator,
 )
 
 from aotbuild.format.values import decode, encode
 from aotbuild.format.words import quote
 from aotbuild.manifest import names
-from aotbuild.manifest.specs import ArgSpec
+from aotbuild.manifest.problems import Steps, describe
+from aotbuild.manifest.reading import Fault, form, from_yaml
+from aotbuild.manifest.specs import ArgSpec, read_spec
 from aotbuild.platforms.options import Model, Size, listed, refuse
 
 T = TypeVar("T")
 MAX_SIGNATURES = 100_000
 _RANGE = r"[0-9]{1,18}\.\.[0-9]{1,18}"
-FORM = "x-aotbuild-form"  # replaced by a $ref in model.py
 
 # The sizes of all dims, for one signature.
 Row: TypeAlias = tuple[tuple[str, int], ...]
-
-
-def form(name: str) -> WithJsonSchema:
-    return WithJsonSchema({FORM: name})
-
-
-def unless_yaml(kind: Any) -> WrapValidator:
-    """Validate a field with `kind`, but leave it as it is while YAML is read (see `Origin`)."""
-    adapter = TypeAdapter(kind)
-
-    def validate(value: Any, _: object, info: ValidationInfo) -> Any:
-        return value if info.context else adapter.validate_python(value)
-
-    return WrapValidator(validate)
-
-
-def decoded(value: Any, info: ValidationInfo) -> Any:
-    # Values of YAML are plain already.
-    return value if info.context else decode(value)
 
 
 def _sizes(value: Any) -> Any:
@@ -85,13 +59,55 @@ def _one_key(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+def _read_statics(value: Any, fault: Fault) -> dict[Any, tuple[Hashable, ...]]:
+    """Return the values of the static arguments by name or position."""
+    if not isinstance(value, dict):
+        fault((), f"expected a map, found {describe(value)}")
+        return {}
+    return {name: _values(given, fault, (name,)) for name, given in value.items()}
+
+
+def _values(given: Any, fault: Fault, steps: Steps) -> tuple[Hashable, ...]:
+    if isinstance(given, dict):
+        remedy = "to give an object, let `call` name a functools.partial that has it"
+        fault(steps, f"expected a list of values, found {describe(given)}; {remedy}")
+        return ()
+    if not isinstance(given, list):
+        return (_value(given, fault, steps),)
+    if not given:
+        fault(steps, "expected at least one value, found an empty list")
+    values = tuple(_value(item, fault, (*steps, i)) for i, item in enumerate(given))
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if repr(value) in seen:  # repr tells 1, 1.0 and true apart
+            fault((*steps, index), f"the value {quote(value)} is listed twice")
+        seen.add(repr(value))
+    return values
+
+
+def _value(item: Any, fault: Fault, steps: Steps) -> Hashable:
+    if isinstance(item, list):
+        return tuple(_value(each, fault, (*steps, i)) for i, each in enumerate(item))
+    if isinstance(item, dict):
+        message = "a static value is hashable: null, a boolean, number, text, or a list of such"
+        fault(steps, f"{message}; found {describe(item)}")
+        return None
+    if isinstance(item, float) and isnan(item):
+        fault(steps, "NaN equals no value, so no call could match it")
+    value: Hashable = item
+    return value
+
+
 # A list of YAML or JSON, kept as a tuple.
 Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
 Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
-Spec: TypeAlias = Annotated[ArgSpec, unless_yaml(ArgSpec), form("argument_spec")]
+Spec: TypeAlias = Annotated[ArgSpec, from_yaml(read_spec, ArgSpec), form("argument_spec")]
 # Name or position to the values to build for. JSON itself keeps neither tuples nor numbers as keys.
 StaticMap: TypeAlias = Annotated[
-    dict[Any, Any], BeforeValidator(decoded), PlainSerializer(encode), form("static")
+    dict[Any, Any],
+    from_yaml(_read_statics, Annotated[dict[Any, Any], BeforeValidator(decode)]),
+    PlainSerializer(encode),
+    form("static"),
 ]
 Range: TypeAlias = Annotated[str, Field(pattern=f"^{_RANGE}$")]
 Sizes: TypeAlias = Annotated[

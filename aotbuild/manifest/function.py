@@ -3,7 +3,7 @@
 An option is a field here and the code that obeys it: a worker reads `job.function`. After adding
 one, write the schema again (`aotbuild schema`) and describe it in docs/reference/manifest.md.
 
-What makes signatures is in `dims`. Shardings are read by `load`, as argument specs are.
+What makes signatures is in `dims`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ from aotbuild.manifest.dims import (
     Many,
     Name,
     SignatureSpec,
-    decoded,
-    form,
-    unless_yaml,
 )
-from aotbuild.manifest.shardings import Sharding, likes
+from aotbuild.manifest.reading import form, from_yaml
+from aotbuild.manifest.shardings import Sharding, likes, read_sharding
 from aotbuild.manifest.specs import imported_names
 from aotbuild.platforms.options import Devices, Model, listed
 
@@ -43,7 +41,7 @@ def _float(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-ShardingValue: TypeAlias = Annotated[Sharding, unless_yaml(Sharding), form("sharding")]
+ShardingValue: TypeAlias = Annotated[Sharding, from_yaml(read_sharding, Sharding), form("sharding")]
 Tolerance: TypeAlias = Annotated[
     float,
     BeforeValidator(_float, json_schema_input_type=float),
@@ -63,7 +61,6 @@ OptionValue: TypeAlias = Annotated[
 ]
 PadValue: TypeAlias = Annotated[
     Any,
-    BeforeValidator(decoded),
     AfterValidator(names.pad_value),
     PlainSerializer(encode),
     WithJsonSchema({"type": ["number", "boolean"]}),

@@ -6,7 +6,6 @@ This one frozen model is what reading returns and what plans, jobs and workers u
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -23,8 +22,9 @@ from aotbuild.format.canonical import canonical_digest
 from aotbuild.format.target import HOST
 from aotbuild.format.words import did_you_mean, one_of, quote
 from aotbuild.manifest import names
-from aotbuild.manifest.dims import FORM, Many
+from aotbuild.manifest.dims import Many
 from aotbuild.manifest.function import Function
+from aotbuild.manifest.reading import FORM, Origin
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import Request, aliases, description
 from aotbuild.platforms.options import Model, refuse
@@ -110,18 +110,6 @@ def _version_one(value: int) -> int:
     return value
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The file a manifest is read from: its name, and the SHA-256 of its bytes in hex.
-
-    It is the context of a validation while YAML is read: specs, shardings and static values are
-    left as they are then.
-    """
-
-    file: str
-    digest: str
-
-
 class Manifest(Model):
     """The manifest of aotbuild: which functions to compile, and for what."""
 
@@ -194,7 +182,7 @@ def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
     }
 
 
-# What the model leaves to readers with positions: see specs.py, shardings.py, signatures.py.
+# What YAML writes in its own way: see specs.py, shardings.py, dims.py.
 _FORMS: dict[str, Any] = {
     "argument_spec": {
         "description": "A spec: an aval such as i32[batch, 64], or a pytree of specs",

@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from aotbuild.format.padding import one_nan
 from aotbuild.format.signature import LIBRARY_NAMES
+from aotbuild.format.values import decode, is_plain
 from aotbuild.format.words import did_you_mean, quote
 from aotbuild.platforms.building import descriptions
 from aotbuild.platforms.options import refuse
@@ -138,9 +139,10 @@ def scalar(value: Any) -> Any:
 
 def pad_value(value: Any) -> Any:
     """Check a value that arrays are padded with: a number, also .nan and .inf, or a boolean."""
-    if not isinstance(value, bool | int | float):
+    number = decode(value) if is_plain(value) else None
+    if not isinstance(number, bool | int | float):
         refuse("expected a number or a boolean to pad with")
-    return one_nan(value)
+    return one_nan(number)
 
 
 def option_value(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Read YAML text into nodes with positions, and refuse what is ambiguous.
+"""Read YAML text into data with positions, and refuse what is ambiguous.
 
-Nodes are made from PyYAML's events and not by its constructors, so aliases and tags have no effect,
+Data is made from PyYAML's events and not by its constructors, so aliases and tags have no effect,
 and depth is limited. A plain (unquoted) scalar is read by the core schema of YAML 1.2 (section
 10.3.2). It is refused where YAML 1.1, by PyYAML's resolver, reads something else.
 """
@@ -15,18 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from aotbuild.format.words import quote
-from aotbuild.manifest.nodes import (
-    START,
-    ListNode,
-    MapNode,
-    Mark,
-    Node,
-    Problems,
-    ScalarNode,
-    Steps,
-    describe,
-    dotted,
-)
+from aotbuild.manifest.problems import START, Document, Mark, Place, Problems, Steps, describe
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -47,19 +36,19 @@ class _StopError(Exception):
     """Nothing after this place can be read."""
 
 
-def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Return the root of the one document in the text; None where nothing can be read."""
+def read_yaml(text: str, problems: Problems) -> Document | None:
+    """Return the one document in the text; None where nothing can be read."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        problems.add(START, "", TOO_LARGE)
+        problems.add(START, (), TOO_LARGE)
         return None
     try:
-        root = _Reader(_events(text, problems), problems).document()
+        found = _Reader(_events(text, problems), problems).document()
     except _StopError:
         return None
-    if root is None or (isinstance(root, ScalarNode) and root.text == ""):
-        problems.add(START, "", "the file is empty; expected a map that begins with version: 1")
+    if found.places[()].text == "" and found.data is None:
+        problems.add(START, (), "the file is empty; expected a map that begins with version: 1")
         return None
-    return root
+    return found
 
 
 def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
@@ -71,15 +60,15 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
             yield loader.get_event()  # type: ignore[no-untyped-call]
     except yaml.reader.ReaderError as err:
         message = f"the character U+{err.character:04X} is not allowed in YAML"
-        problems.add(_mark_of(text, err.position), "", message)
+        problems.add(_mark_of(text, err.position), (), message)
         raise _StopError from err
     except yaml.MarkedYAMLError as err:
         at = err.problem_mark or err.context_mark
-        problems.add(_mark(at), "", _reworded(err))
+        problems.add(_mark(at), (), _reworded(err))
         raise _StopError from err
     except (ValueError, OverflowError, IndexError) as err:  # in escapes such as "\UFFFFFFFF"
         at = loader.get_mark() if loader else None
-        problems.add(_mark(at), "", "not valid YAML: a malformed number or escape")
+        problems.add(_mark(at), (), "not valid YAML: a malformed number or escape")
         raise _StopError from err
     finally:
         if loader is not None:
@@ -87,83 +76,88 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
 
 
 class _Reader:
-    """Makes nodes of events; `steps` are the keys and indices that lead to a node."""
+    """Makes data of events; `steps` are the keys and indices that lead to a value."""
 
     def __init__(self, events: Iterator[yaml.Event], problems: Problems) -> None:
         self._events, self._problems = events, problems
+        self._places: dict[Steps, Place] = {}
 
-    def document(self) -> Node | None:
-        """Return the root of the one document; None if there is none."""
-        root: Node | None = None
+    def document(self) -> Document:
+        """Return the one document; that of an empty text has the value null."""
+        data = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
-                if root is not None:
+                if self._places:
                     message = "a second document begins; a manifest is one document"
                     self._stop(_mark(event.start_mark), message)
-                root = self._node(next(self._events), (), 0)
-        return root
+                data = self._value(next(self._events), (), 0)
+        return Document(data, self._places or {(): Place()})
 
-    def _node(self, event: yaml.Event, steps: Steps, depth: int) -> Node:
+    def _value(self, event: yaml.Event, steps: Steps, depth: int, key: Mark | None = None) -> Any:
         mark = _mark(event.start_mark)
+        text = event.value if isinstance(event, yaml.ScalarEvent) else ""
+        self._places.setdefault(steps, Place(mark, key, text))
         if isinstance(event, yaml.AliasEvent):
             name = str(event.anchor)
             message = f"aliases are refused, found *{name[:40]}; write it out"
-            self._unreadable(mark, steps, message)
-            return ScalarNode(mark, None, f"*{name}")
+            self._problems.unreadable(mark, steps, message)
+            return None
         assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if event.tag is not None:
             message = f"tags are refused, found {quote(event.tag)}; write the plain value"
-            self._unreadable(mark, steps, message)
+            self._problems.unreadable(mark, steps, message)
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(mark, event, steps)
         if depth >= MAX_DEPTH:
             self._stop(mark, f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.MappingStartEvent):
-            return self._map(mark, steps, depth + 1)
-        items: list[Node] = []
+            return self._map(steps, depth + 1)
+        items: list[Any] = []
         while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._node(item, (*steps, len(items)), depth + 1))
-        return ListNode(mark, tuple(items))
+            items.append(self._value(item, (*steps, len(items)), depth + 1))
+        return items
 
-    def _map(self, mark: Mark, steps: Steps, depth: int) -> MapNode:
-        entries: dict[tuple[type, object], tuple[ScalarNode, Node]] = {}
+    def _map(self, steps: Steps, depth: int) -> dict[int | str, Any]:
+        found: dict[int | str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._node(event, steps, depth)
-            inner = (*steps, key.value if isinstance(key, ScalarNode) else "?")
-            if not isinstance(key, ScalarNode) or type(key.value) not in (str, int):
+            mark = _mark(event.start_mark)
+            key = self._value(event, steps, depth)
+            inner = (*steps, key if isinstance(key, int | str) else "?")
+            kept = self._places
+            if type(key) not in (str, int):
                 message = f"a key must be text or a whole number, found {describe(key)}; quote it"
-                self._unreadable(key.mark, inner, message)
-                self._node(next(self._events), inner, depth)
-                continue
-            value = self._node(next(self._events), inner, depth)
-            first, _ = entries.setdefault((type(key.value), key.value), (key, value))
-            if first is not key:
-                where = f"is already on line {first.mark.line}; remove one of the two"
-                self._unreadable(key.mark, steps, f"the key {quote(key.value)} {where}")
-        return MapNode(mark, tuple(entries.values()))
+                self._problems.unreadable(mark, inner, message)
+                self._places = {}
+            elif key in found:
+                first = kept[inner].key or mark
+                where = f"is already on line {first.line}; remove one of the two"
+                self._problems.unreadable(mark, steps, f"the key {quote(key)} {where}")
+                self._places = {}
+            value = self._value(next(self._events), inner, depth, mark)
+            if self._places is kept:
+                found[key] = value
+            self._places = kept
+        return found
 
-    def _scalar(self, mark: Mark, event: yaml.ScalarEvent, steps: Steps) -> ScalarNode:
-        text = event.value
+    def _scalar(self, mark: Mark, event: yaml.ScalarEvent, steps: Steps) -> Value:
+        text: str = event.value
         if any("\ud800" <= char <= "\udfff" for char in text):
             message = "an escape stands for half a character (a lone surrogate)"
-            self._unreadable(mark, steps, message)
-            return ScalarNode(mark, "?", "?")
+            self._problems.unreadable(mark, steps, message)
+            return "?"
         if event.style or event.tag is not None:
-            return ScalarNode(mark, text, text)
+            return text
         if text == TODO:
-            self._unreadable(mark, steps, _LEFT)
-            return ScalarNode(mark, text, text)
+            self._problems.unreadable(mark, steps, _LEFT)
+            return text
         try:
-            return ScalarNode(mark, _read_plain(text), text)
+            return _read_plain(text)
         except _AmbiguousError as err:
-            self._unreadable(mark, steps, str(err))
-            return ScalarNode(mark, text, text)
-
-    def _unreadable(self, mark: Mark, steps: Steps, message: str) -> None:
-        self._problems.unreadable(mark, dotted(steps), message)
+            self._problems.unreadable(mark, steps, str(err))
+            return text
 
     def _stop(self, mark: Mark, message: str) -> NoReturn:
-        self._problems.add(mark, "", message)
+        self._problems.add(mark, (), message)
         raise _StopError
 
 

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator
 
-from aotbuild.format.words import did_you_mean, quote
+from aotbuild.format.words import quote
 from aotbuild.manifest.names import reference_problem
-from aotbuild.manifest.nodes import (
-    ListNode,
-    MapNode,
-    Node,
-    Report,
-    ScalarNode,
-    Steps,
-    describe,
-)
+from aotbuild.manifest.problems import Steps, describe
+from aotbuild.manifest.reading import Fault
 
 
 @dataclass(frozen=True)
@@ -61,72 +54,64 @@ def likes(sharding: Sharding) -> Iterator[str]:
             yield from likes(child)
 
 
-@dataclass(frozen=True)
-class ShardingReader:
-    """Reads the shardings of one function; `mesh` is None where it is unknown."""
+def axes_of(sharding: Sharding, steps: Steps = ()) -> Iterator[tuple[Steps, str]]:
+    """Yield the names of mesh axes in a sharding, with the steps to each."""
+    if isinstance(sharding, ShardingTree):
+        for key, inner in sharding.items:
+            yield from axes_of(inner, (*steps, key))
+    elif isinstance(sharding, MeshAxes):
+        for index, axis in enumerate(sharding.axes):
+            if isinstance(axis, tuple):
+                yield from (((*steps, index, i), name) for i, name in enumerate(axis))
+            elif axis is not None:
+                yield (*steps, index), axis
 
-    report: Report
-    mesh: Mapping[str, int] | None
 
-    def read(self, node: Node, steps: Steps) -> Sharding:
-        """Return the sharding in a node; a problem leaves it replicated."""
-        if isinstance(node, ListNode):
-            return self._spec(node, steps)
-        if isinstance(node, MapNode):
-            return self._like(node, steps) or self._tree(node, steps)
-        if node.value is not None:
-            message = "expected null, a list of mesh axes, a map of shardings, or like: module:attr"
-            self.report(node.mark, steps, f"{message}, found {describe(node)}")
+def read_sharding(value: Any, fault: Fault, steps: Steps = ()) -> Sharding:
+    """Return the sharding that YAML says; a fault leaves it replicated."""
+    if isinstance(value, list):
+        return _mesh_axes(value, fault, steps)
+    if isinstance(value, dict):
+        return _like(value, fault, steps) or _tree(value, fault, steps)
+    if value is not None:
+        message = "expected null, a list of mesh axes, a map of shardings, or like: module:attr"
+        fault(steps, f"{message}, found {describe(value)}")
+    return None
+
+
+def _like(value: dict[Any, Any], fault: Fault, steps: Steps) -> ShardingLike | None:
+    """Return `{like: module:attr}`; a tree may have the key, too, but no text under it."""
+    ref = value.get("like")
+    if ref is None or isinstance(ref, dict | list):
         return None
-
-    def _like(self, node: MapNode, steps: Steps) -> ShardingLike | None:
-        """Return `{like: module:attr}`; a tree may have the key, too, but no text under it."""
-        found = {key.value: value for key, value in node.entries}.get("like")
-        if not isinstance(found, ScalarNode) or found.value is None:
-            return None
-        message = reference_problem(found.value)
-        if message is None and len(node.entries) > 1:
-            message = "like: stands alone, without other keys beside it"
-        if message:
-            self.report(found.mark, (*steps, "like"), message)
-        return ShardingLike(str(found.value))
-
-    def _tree(self, node: MapNode, steps: Steps) -> Sharding:
-        if not node.entries:
-            self.report(node.mark, steps, "an empty map shards nothing; write null for replicated")
-        return ShardingTree(
-            tuple(
-                (key.value, self.read(value, (*steps, key.value)))
-                for key, value in node.entries
-                if isinstance(key.value, str | int)
-            )
-        )
-
-    def _spec(self, node: ListNode, steps: Steps) -> MeshAxes:
-        axes = tuple(self._element(item, (*steps, i)) for i, item in enumerate(node.items))
-        used = Counter(name for axis in axes for name in _names_of(axis))
-        for name in (name for name, count in used.items() if name and count > 1):
-            self.report(node.mark, steps, f"the axis {quote(name)} is used more than once")
-        return MeshAxes(axes)
-
-    def _element(self, node: Node, steps: Steps) -> str | tuple[str, ...] | None:
-        if isinstance(node, ListNode):
-            return tuple(self._axis(item, (*steps, i)) for i, item in enumerate(node.items))
-        if isinstance(node, ScalarNode) and node.value is None:
-            return None
-        return self._axis(node, steps)
-
-    def _axis(self, node: Node, steps: Steps) -> str:
-        name = node.value if isinstance(node, ScalarNode) else None
-        if not isinstance(name, str):
-            message = f"expected the name of a mesh axis, found {describe(node)}"
-            self.report(node.mark, steps, message)
-            return ""
-        if self.mesh is not None and name not in self.mesh:
-            hint = did_you_mean(name, self.mesh) or f"; the mesh has {', '.join(self.mesh)}"
-            self.report(node.mark, steps, f"unknown mesh axis {quote(name)}{hint}")
-        return name
+    message = reference_problem(ref)
+    if message is None and len(value) > 1:
+        message = "like: stands alone, without other keys beside it"
+    if message:
+        fault((*steps, "like"), message)
+    return ShardingLike(str(ref))
 
 
-def _names_of(axis: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    return (axis,) if isinstance(axis, str) else axis or ()
+def _tree(value: dict[Any, Any], fault: Fault, steps: Steps) -> ShardingTree:
+    if not value:
+        fault(steps, "an empty map shards nothing; write null for replicated")
+    items = value.items()
+    return ShardingTree(tuple((k, read_sharding(item, fault, (*steps, k))) for k, item in items))
+
+
+def _mesh_axes(value: list[Any], fault: Fault, steps: Steps) -> MeshAxes:
+    axes: list[str | tuple[str, ...] | None] = []
+    for index, item in enumerate(value):
+        given = item if isinstance(item, list) else [item]
+        names = [name for name in given if isinstance(name, str)]
+        for i, name in enumerate(given):
+            if not isinstance(name, str) and item is not None:
+                inner = (i,) if isinstance(item, list) else ()
+                message = f"expected the name of a mesh axis, found {describe(name)}"
+                fault((*steps, index, *inner), message)
+        axes.append(tuple(names) if isinstance(item, list) else next(iter(names), None))
+    found = MeshAxes(tuple(axes))
+    used = Counter(axis for _, axis in axes_of(found))
+    for axis in (axis for axis, count in used.items() if count > 1):
+        fault(steps, f"the axis {quote(axis)} is used more than once")
+    return found

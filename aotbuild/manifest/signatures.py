@@ -1,49 +1,47 @@
-"""Checks of what makes signatures: dims, the dims whose calls are padded, and static arguments."""
+"""Checks of what makes signatures: arguments, dims, padded dims, and static arguments."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from aotbuild.format.dtypes import DTYPES
 from aotbuild.format.words import did_you_mean, quote
-from aotbuild.manifest.checks import Declaration
+from aotbuild.manifest.declaration import Checks, Declaration, Found
 from aotbuild.manifest.names import is_identifier
-from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe, key_mark
-from aotbuild.manifest.specs import (
-    ArgSpec,
-    DictSpec,
-    LeafSpec,
-    ListSpec,
-    TupleSpec,
-)
+from aotbuild.manifest.problems import Steps
+from aotbuild.manifest.reading import KEY
+from aotbuild.manifest.specs import ArgSpec, LeafSpec, LikeSpec, parts_of
 from aotbuild.platforms.building import Request
 
 
-def check_dims(declared: Declaration) -> None:
-    """Report sizes listed twice or not at all, and rows whose names differ."""
+def _repeated_names(declared: Declaration, _: object) -> Found:
+    seen: set[str] = set()
+    for index, name in enumerate(declared.positional()):
+        if name in seen:
+            yield ("args", index), f"the argument {quote(name)} is listed twice"
+        seen.add(name)
+    for name in declared.model.kwargs:
+        if name in seen:
+            yield ("kwargs", name, KEY), f"{quote(name)} is listed under args already"
+
+
+def _dims(declared: Declaration, _: object) -> Found:
+    """Yield sizes listed twice or not at all, and rows whose names differ."""
     dims = declared.model.dims
     if isinstance(dims, dict):
         for name, sizes in dims.items():
-            _check_sizes(declared, name, sizes)
+            if not sizes:
+                yield ("dims", name), "expected at least one size, found an empty list"
+            twice = [size for size, count in Counter(sizes).items() if count > 1]
+            if twice:
+                yield ("dims", name), f"the size {twice[0]} is listed twice"
         return
-    seen: set[tuple[tuple[str, int], ...]] = set()
     for index, row in enumerate(dims):
-        row_key = tuple(sorted(row.items()))
-        problem = _row_problem(row, dims[0], row_key in seen)
+        problem = _row_problem(row, dims[0], row in dims[:index])
         if problem:
-            declared.add(declared.at("dims", index), ("dims", index), problem)
-        seen.add(row_key)
-
-
-def _check_sizes(declared: Declaration, name: str, sizes: tuple[int, ...]) -> None:
-    problem = None if sizes else "expected at least one size, found an empty list"
-    twice = [size for size, count in Counter(sizes).items() if count > 1]
-    if twice:
-        problem = f"the size {twice[0]} is listed twice"
-    if problem:
-        declared.add(declared.at("dims", name), ("dims", name), problem)
+            yield ("dims", index), problem
 
 
 def _row_problem(row: dict[str, int], first: dict[str, int], repeated: bool) -> str | None:
@@ -55,47 +53,74 @@ def _row_problem(row: dict[str, int], first: dict[str, int], repeated: bool) -> 
     return "this row is listed twice" if repeated else None
 
 
-def check_used(declared: Declaration, used: set[str]) -> None:
-    """Report dims that no spec uses."""
+def _specs(declared: Declaration) -> Iterator[tuple[Steps, ArgSpec]]:
+    """Yield every spec of the signature, those inside others too."""
+    for index, arg in enumerate(declared.model.args):
+        for name, spec in arg.items():
+            yield from parts_of(spec, ("args", index, name))
+    for name, spec in declared.model.kwargs.items():
+        yield from parts_of(spec, ("kwargs", name))
+
+
+def _dims_used(spec: ArgSpec) -> Iterable[str]:
+    if isinstance(spec, LikeSpec):
+        return spec.dims
+    return [d for d in spec.shape if isinstance(d, str)] if isinstance(spec, LeafSpec) else ()
+
+
+def _known_dims(declared: Declaration, _: object) -> Found:
+    known = declared.model.dim_names
+    for steps, spec in _specs(declared):
+        inner = ("dims",) if isinstance(spec, LikeSpec) else ()
+        for dim in _dims_used(spec):
+            if dim not in known:
+                yield (*steps, *inner), unknown("dim", dim, known, "dims")
+
+
+def _known_statics(declared: Declaration, _: object) -> Found:
+    # Static arguments may be given by position, too.
+    known = tuple(key for key in declared.model.static if isinstance(key, str))
+    for steps, spec in _specs(declared):
+        for name in spec.static if isinstance(spec, LikeSpec) else ():
+            if name not in known:
+                yield (*steps, "static"), unknown("static argument", name, known, "static")
+
+
+def unknown(kind: str, name: str, known: Collection[str], option: str) -> str:
+    """Return what is wrong with a name that is declared nowhere under an option."""
+    declared = f"known: {', '.join(known)}" if known else f"declare it under {option}:"
+    return f"unknown {kind} {quote(name)}{did_you_mean(name, known) or f'; {declared}'}"
+
+
+def _dims_unused(declared: Declaration, _: object) -> Found:
+    used = {dim for _, spec in _specs(declared) for dim in _dims_used(spec)}
+    dims = declared.model.dims
     for name in declared.model.dim_names:
         if name not in used:
             message = f"the dim {quote(name)} is used in no spec of args or kwargs; remove it"
-            declared.add(_dim_mark(declared, name), ("dims",), message)
+            rows = () if isinstance(dims, dict) else enumerate(dims)
+            first = [index for index, row in rows if name in row][:1]
+            yield ("dims", *first, name, KEY), message
 
 
-def _dim_mark(declared: Declaration, name: str) -> Mark:
-    """Return where a dim is declared: its key, in the first row that has it."""
-    node = declared.node("dims")
-    for row in node.items if isinstance(node, ListNode) else [node]:
-        if isinstance(row, MapNode) and row.entry(name):
-            return key_mark(row, name)
-    return declared.at("dims")
-
-
-def check_pads(
-    declared: Declaration, named: Iterable[tuple[str, ArgSpec]], targets: tuple[Request, ...]
-) -> None:
-    """Report what is wrong with the padded dims; `named` are the specs of all arguments."""
-    if declared.broken.intersection(("pad", "dims", "args", "kwargs")) or not declared.model.pad:
-        return
-    if "targets" not in declared.broken and any(
-        target.description.is_spread(target) for target in targets
-    ):
-        message = "padding works in one process; a target here has several"
-        declared.add(declared.at("pad"), ("pad",), message)
+def _pads(declared: Declaration, _: object) -> Found:
     known = declared.model.dim_names
     for dim in declared.model.padded_dims:
         if dim.name not in known:
-            hint = did_you_mean(dim.name, known) or f"; known: {', '.join(known) or 'none'}"
-            node = declared.node("pad")
-            mark = key_mark(node, dim.name) if isinstance(node, MapNode) else declared.at("pad")
-            declared.add(mark, ("pad",), f"unknown dim {quote(dim.name)}{hint}")
-        for name, spec in named:
-            for path, leaf in _leaves(name, spec):
-                problem = value_problem(dim.value, leaf.dtype) if dim.name in leaf.shape else None
+            yield ("pad", dim.name, KEY), unknown("dim", dim.name, known, "dims")
+        for steps, spec in _specs(declared):
+            if isinstance(spec, LeafSpec) and dim.name in spec.shape:
+                problem = value_problem(dim.value, spec.dtype)
                 if problem:
-                    message = f"{path} has this dim and is {leaf.dtype}: {problem}"
-                    declared.add(declared.at("pad", dim.name), ("pad", dim.name), message)
+                    message = (
+                        f"{declared.written(steps)} has this dim and is {spec.dtype}: {problem}"
+                    )
+                    yield ("pad", dim.name), message
+
+
+def _pads_here(declared: Declaration, targets: tuple[Request, ...]) -> Found:
+    if declared.model.pad and any(target.description.is_spread(target) for target in targets):
+        yield ("pad",), "padding works in one process; a target here has several"
 
 
 def value_problem(value: bool | int | float, dtype: str) -> str | None:
@@ -122,89 +147,39 @@ def _integer_problem(value: int | float, dtype: str) -> str | None:
     return f"expected a whole number from {low} to {high}, found {value!r}"
 
 
-def _leaves(path: str, spec: ArgSpec) -> Iterator[tuple[str, LeafSpec]]:
-    """Yield what the manifest says of each array; what `like:` stands for is known later."""
-    if isinstance(spec, LeafSpec):
-        yield path, spec
-    elif isinstance(spec, ListSpec | TupleSpec):
-        for index, item in enumerate(spec.items):
-            yield from _leaves(f"{path}[{index}]", item)
-    elif isinstance(spec, DictSpec):
-        for key, item in spec.items:
-            yield from _leaves(f"{path}[{key!r}]", item)
+def _statics(declared: Declaration, _: object) -> Found:
+    for name in declared.model.static:
+        problem = _name_problem(declared, name)
+        if problem:
+            yield ("static", name, KEY), problem
 
 
-def read_statics(declared: Declaration) -> dict[str | int, tuple[Hashable, ...]]:
-    """Return the values of the static arguments by name or position; report what is wrong."""
-    found: dict[str | int, tuple[Hashable, ...]] = {}
-    for key, node in declared.entries("static"):
-        for problem in (_name_problem(declared, key.value), _position_problem(declared, key.value)):
-            if problem:
-                declared.add(key.mark, ("static",), problem)
-        name = key.value if isinstance(key.value, int) else str(key.value)
-        found[name] = _values(declared, node, ("static", key.value))
-    return found
-
-
-def _name_problem(declared: Declaration, name: object) -> str | None:
-    if isinstance(name, int):
+def _name_problem(declared: Declaration, name: str | int) -> str | None:
+    """Return what is wrong with a name, or a position: it counts all positional arguments."""
+    if isinstance(name, str):
+        if not is_identifier(name):
+            return f"{quote(name)} is not a Python identifier in ASCII"
+        if name in declared.names():
+            return f"{quote(name)} is an argument with a spec already; static or traced, not both"
         return None
-    if not is_identifier(name):
-        return f"{quote(name)} is not a Python identifier in ASCII"
-    if name in declared.names():
-        return f"{quote(name)} is an argument with a spec already; static or traced, not both"
-    return None
-
-
-def _position_problem(declared: Declaration, position: object) -> str | None:
-    """Return why a position cannot be: it counts the traced and the static positionals."""
-    if not isinstance(position, int) or "args" in declared.broken:
+    positions = [key for key in declared.model.static if isinstance(key, int)]
+    total = len(declared.positional()) + len(positions)
+    if 0 <= name < total or "args" in declared.broken:
         return None
-    statics = sum(isinstance(key, int) for key in declared.model.static)
-    total = len(declared.positional()) + statics
-    if 0 <= position < total:
-        return None
-    shown = str(position)[:20]
+    shown = str(name)[:20]
     return (
         f"position {shown} is out of range; {total} positional arguments make it 0 to {total - 1}"
     )
 
 
-def _values(declared: Declaration, node: Node, steps: tuple[object, ...]) -> tuple[Hashable, ...]:
-    if isinstance(node, MapNode):
-        remedy = "to give an object, let `call` name a functools.partial that has it"
-        message = f"expected a list of values, found {describe(node)}; {remedy}"
-        declared.add(node.mark, steps, message)
-        return ()
-    if isinstance(node, ScalarNode):
-        return (_value(declared, node, steps),)
-    if not node.items:
-        declared.add(node.mark, steps, "expected at least one value, found an empty list")
-    values = tuple(_value(declared, item, (*steps, i)) for i, item in enumerate(node.items))
-    _report_twice(declared, node.items, values, steps)
-    return values
-
-
-def _report_twice(
-    declared: Declaration,
-    items: tuple[Node, ...],
-    values: tuple[Hashable, ...],
-    steps: tuple[object, ...],
-) -> None:
-    seen: set[str] = set()
-    for index, (item, value) in enumerate(zip(items, values, strict=True)):
-        if repr(value) in seen:  # repr tells 1, 1.0 and true apart
-            declared.add(item.mark, (*steps, index), f"the value {quote(value)} is listed twice")
-        seen.add(repr(value))
-
-
-def _value(declared: Declaration, node: Node, steps: tuple[object, ...]) -> Hashable:
-    if isinstance(node, MapNode):
-        message = "a static value is hashable: null, a boolean, number, text, or a list of such"
-        declared.add(node.mark, steps, f"{message}; found {describe(node)}")
-        return None
-    if isinstance(node, ListNode):
-        return tuple(_value(declared, item, (*steps, i)) for i, item in enumerate(node.items))
-    if isinstance(node.value, float) and math.isnan(node.value):
-        declared.add(node.mark, steps, "NaN equals no value, so no call could match it")
-    return node.value
+_ARGUMENTS = ("args", "kwargs")
+OF_SIGNATURE: Checks = (
+    (_repeated_names, _ARGUMENTS),
+    (_dims, ("dims",)),
+    (_known_dims, ("dims",)),
+    (_known_statics, ("static",)),
+    (_dims_unused, ("dims", "specs", *_ARGUMENTS)),
+    (_pads_here, ("pad", "targets")),
+    (_pads, ("pad", "dims", *_ARGUMENTS)),
+    (_statics, ("static",)),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,19 +10,9 @@ from pydantic import Discriminator
 
 from aotbuild.format.aval import parse_spec
 from aotbuild.format.words import did_you_mean, quote
-from aotbuild.manifest.names import reference_problem
-from aotbuild.manifest.nodes import (
-    ListNode,
-    MapNode,
-    Mark,
-    Node,
-    Report,
-    ScalarNode,
-    Steps,
-    child,
-    describe,
-)
-from aotbuild.manifest.reader import TODO
+from aotbuild.manifest.names import is_identifier, reference_problem
+from aotbuild.manifest.problems import Steps, describe
+from aotbuild.manifest.reading import Fault
 
 LIKE_KEYS = ("like", "dims", "static", "like_run")
 # Each of these is the only key of its map.
@@ -123,165 +113,109 @@ def _sized(leaf: LeafSpec, row: Mapping[str, int | str]) -> LeafSpec:
 
 def imported_names(spec: ArgSpec) -> Iterator[str]:
     """Yield what making the trees in a spec imports, as ``module:name``."""
-    for each in _every(spec):
+    for _, each in parts_of(spec):
         if isinstance(each, LikeSpec):
             yield each.ref
 
 
-def _every(spec: ArgSpec) -> Iterator[ArgSpec]:
-    """Yield a spec and those inside it, in order."""
-    yield spec
-    for each in _inside(spec):
-        yield from _every(each)
+def parts_of(spec: ArgSpec, steps: Steps = ()) -> Iterator[tuple[Steps, ArgSpec]]:
+    """Yield a spec and those inside it, in order, with the steps to each.
 
-
-def _inside(spec: ArgSpec) -> Iterable[ArgSpec]:
-    if isinstance(spec, ListSpec | TupleSpec):
-        return spec.items
-    if isinstance(spec, DictSpec):
-        return [item for _, item in spec.items]
-    return ()
-
-
-@dataclass
-class SpecReader:
-    """Reads the specs of one signature.
-
-    `dims` and `statics` are the names that the function declares, None where nobody knows them.
-    `is_whole` is False after a spec that has a `TODO`, whose dims are not known.
+    A dict is written with or without the key `dict`; its step is there in both.
     """
+    yield steps, spec
+    if isinstance(spec, ListSpec | TupleSpec):
+        form = (spec.form,) if isinstance(spec, TupleSpec) else ()
+        for index, item in enumerate(spec.items):
+            yield from parts_of(item, (*steps, *form, index))
+    elif isinstance(spec, DictSpec):
+        for key, item in spec.items:
+            yield from parts_of(item, (*steps, spec.form, key))
 
-    report: Report
-    dims: tuple[str, ...] | None = None
-    statics: tuple[str, ...] | None = None
-    used: set[str] = field(default_factory=set)
-    is_whole: bool = True
 
-    def read(self, node: Node, steps: Steps) -> ArgSpec:
-        """Return the spec in a node; a problem leaves a `NoneSpec` in its place."""
-        if isinstance(node, ListNode):
-            return ListSpec(self._items(node, steps))
-        if isinstance(node, MapNode):
-            return self._map(node, steps)
-        if node.value is None:
-            return NoneSpec()
-        if isinstance(node.value, str):
-            return self._text(node.mark, node.value, steps)
-        found = f"found {describe(node)}"
-        return self._refuse(node.mark, steps, f"expected a spec such as 'f32[8,128]', {found}")
+def read_spec(value: Any, fault: Fault, steps: Steps = ()) -> ArgSpec:
+    """Return the spec that YAML says; a fault leaves a `NoneSpec` in its place."""
+    if isinstance(value, list):
+        return ListSpec(_items(value, fault, steps))
+    if isinstance(value, dict):
+        return _map(value, fault, steps)
+    if isinstance(value, str):
+        return _text(value, fault, steps)
+    if value is not None:
+        fault(steps, f"expected a spec such as 'f32[8,128]', found {describe(value)}")
+    return NoneSpec()
 
-    def _refuse(self, mark: Mark, steps: Steps, message: str) -> NoneSpec:
-        self.report(mark, steps, message)
+
+def _items(values: list[Any], fault: Fault, steps: Steps) -> tuple[ArgSpec, ...]:
+    return tuple(read_spec(item, fault, (*steps, i)) for i, item in enumerate(values))
+
+
+def _text(text: str, fault: Fault, steps: Steps) -> ArgSpec:
+    if len(text) > _LONGEST:
+        fault(steps, f"a spec of {len(text)} characters; too long")
+        return NoneSpec()
+    try:
+        return LeafSpec(*parse_spec(text))
+    except ValueError as err:
+        fault(steps, str(err))
         return NoneSpec()
 
-    def _items(self, node: ListNode, steps: Steps) -> tuple[ArgSpec, ...]:
-        return tuple(self.read(item, (*steps, i)) for i, item in enumerate(node.items))
 
-    def _text(self, mark: Mark, text: str, steps: Steps) -> ArgSpec:
-        if len(text) > _LONGEST:
-            return self._refuse(mark, steps, f"a spec of {len(text)} characters; too long")
-        self.is_whole = self.is_whole and text != TODO
-        try:
-            shape, dtype, weak = parse_spec(text)
-        except ValueError as err:
-            return self._refuse(mark, steps, str(err))
-        self._check_dims(mark, steps, (dim for dim in shape if isinstance(dim, str)))
-        return LeafSpec(shape, dtype, weak)
-
-    def _check_dims(self, mark: Mark, steps: Steps, dims: Iterable[str]) -> None:
-        for dim in dims:
-            self.used.add(dim)
-            if self.dims is not None and dim not in self.dims:
-                message = f"unknown dim {quote(dim)}{_hint(dim, self.dims, 'dims')}"
-                self.report(mark, steps, message)
-
-    def _check_statics(self, mark: Mark, steps: Steps, names: Iterable[str]) -> None:
-        for name in names:
-            if self.statics is not None and name not in self.statics:
-                hint = _hint(name, self.statics, "static")
-                self.report(mark, steps, f"unknown static argument {quote(name)}{hint}")
-
-    def _map(self, node: MapNode, steps: Steps) -> ArgSpec:
-        keys = node.keys()
-        if keys == ("dict",):
-            return self._dict(node.entries[0][1], (*steps, "dict"))
-        if keys == ("tuple",):
-            return self._tuple(node.entries[0][1], (*steps, "tuple"))
-        if "like" in keys:
-            return self._like(node, steps)
-        if any(key in keys for key in _ALONE):
-            return self._refuse(node.mark, steps, _ambiguous(keys))
-        return self._dict(node, steps)
-
-    def _dict(self, node: Node, steps: Steps) -> ArgSpec:
-        if not isinstance(node, MapNode):
-            return self._refuse(
-                node.mark, steps, f"expected a map of specs, found {describe(node)}"
-            )
-        items = []
-        for key, value in node.entries:
-            if not isinstance(key.value, str):
-                message = f"the key of a dict pytree is text, found {describe(key)}; quote it"
-                self.report(key.mark, steps, message)
-            items.append((str(key.value), self.read(value, (*steps, key.value))))
-        return DictSpec(tuple(items))
-
-    def _tuple(self, node: Node, steps: Steps) -> ArgSpec:
-        if not isinstance(node, ListNode):
-            found = describe(node)
-            return self._refuse(node.mark, steps, f"expected a list of specs, found {found}")
-        return TupleSpec(self._items(node, steps))
-
-    def _like(self, node: MapNode, steps: Steps) -> ArgSpec:
-        for key, _ in node.entries:
-            if key.value not in LIKE_KEYS:
-                hint = did_you_mean(key.value, LIKE_KEYS) or f"; {_WRAP}"
-                message = f"unknown key {quote(key.value)} beside 'like'{hint}"
-                return self._refuse(key.mark, steps, message)
-        text, dims, static, run = (child(node, key) for key in LIKE_KEYS)
-        assert text is not None, "a map with the key `like` is read here"
-        problem = reference_problem(text.value if isinstance(text, ScalarNode) else None)
-        if problem or not isinstance(text, ScalarNode):
-            return self._refuse(text.mark, (*steps, "like"), f"{problem}, found {describe(text)}")
-        found = self._names(dims, (*steps, "dims"), "dim", "batch")
-        given = self._names(static, (*steps, "static"), "static argument", "causal")
-        if dims:
-            self._check_dims(dims.mark, (*steps, "dims"), found)
-        if static:
-            self._check_statics(static.mark, (*steps, "static"), given)
-        for name in sorted({*found} & {*given}):
-            message = f"{quote(name)} is a dim and a static argument; the function gets it by name"
-            self.report(node.mark, steps, message)
-        return LikeSpec(str(text.value), found, given, self._flag(run, (*steps, "like_run")))
-
-    def _names(self, node: Node | None, steps: Steps, kind: str, example: str) -> tuple[str, ...]:
-        if node is None:
-            return ()
-        items = node.items if isinstance(node, ListNode) else ()
-        names = [str(n.value) for n in items if isinstance(n, ScalarNode) and _is_text(n)]
-        if not isinstance(node, ListNode) or len(names) != len(items):
-            self.report(node.mark, steps, f"expected a list of {kind} names, such as [{example}]")
-            return ()
-        if len(set(names)) != len(names):
-            self.report(node.mark, steps, f"a {kind} is listed twice")
-        return tuple(names)
-
-    def _flag(self, node: Node | None, steps: Steps) -> bool:
-        value = node.value if isinstance(node, ScalarNode) else None
-        if node is not None and not isinstance(value, bool):
-            self.report(node.mark, steps, f"expected true or false, found {describe(node)}")
-        return value is True
+def _map(value: dict[Any, Any], fault: Fault, steps: Steps) -> ArgSpec:
+    if "like" in value:
+        return _like(value, fault, steps)
+    taken = [key for key in _ALONE if key in value]
+    if not taken:
+        return _dict(value, fault, steps)
+    if len(value) > 1:
+        fault(steps, f"{' and '.join(map(repr, taken))} must be the only key; {_WRAP}")
+        return NoneSpec()
+    inner, steps = value[taken[0]], (*steps, taken[0])
+    if taken == ["dict"] and isinstance(inner, dict):
+        return _dict(inner, fault, steps)
+    if taken == ["tuple"] and isinstance(inner, list):
+        return TupleSpec(_items(inner, fault, steps))
+    kind = "map" if taken == ["dict"] else "list"
+    fault(steps, f"expected a {kind} of specs, found {describe(inner)}")
+    return NoneSpec()
 
 
-def _hint(name: str, known: tuple[str, ...], option: str) -> str:
-    declared = f"known: {', '.join(known)}" if known else f"declare it under {option}:"
-    return did_you_mean(name, known) or f"; {declared}"
+def _dict(value: dict[Any, Any], fault: Fault, steps: Steps) -> DictSpec:
+    for key in value:
+        if not isinstance(key, str):
+            message = f"the key of a dict pytree is text, found {describe(key)}; quote it"
+            fault((*steps, key), message, key=True)
+    items = value.items()
+    return DictSpec(tuple((str(k), read_spec(item, fault, (*steps, k))) for k, item in items))
 
 
-def _is_text(node: ScalarNode) -> bool:
-    return isinstance(node.value, str) and node.value.isidentifier()
+def _like(value: dict[Any, Any], fault: Fault, steps: Steps) -> ArgSpec:
+    for key in value:
+        if key not in LIKE_KEYS:
+            hint = did_you_mean(key, LIKE_KEYS) or f"; {_WRAP}"
+            fault((*steps, key), f"unknown key {quote(key)} beside 'like'{hint}", key=True)
+            return NoneSpec()
+    ref, run = value["like"], value.get("like_run", False)
+    if problem := reference_problem(ref):
+        fault((*steps, "like"), f"{problem}, found {describe(ref)}")
+        return NoneSpec()
+    dims = _names(value, "dims", "dim names, such as [batch]", fault, steps)
+    static = _names(value, "static", "static argument names, such as [causal]", fault, steps)
+    for name in sorted({*dims} & {*static}):
+        message = f"{quote(name)} is a dim and a static argument; the function gets it by name"
+        fault(steps, message)
+    if not isinstance(run, bool):
+        fault((*steps, "like_run"), f"expected true or false, found {describe(run)}")
+    return LikeSpec(ref, dims, static, run is True)
 
 
-def _ambiguous(keys: Iterable[object]) -> str:
-    taken = " and ".join(repr(key) for key in keys if key in _ALONE)
-    return f"{taken} must be the only key; {_WRAP}"
+def _names(
+    value: dict[Any, Any], key: str, expected: str, fault: Fault, steps: Steps
+) -> tuple[str, ...]:
+    names = value.get(key, [])
+    if not isinstance(names, list) or not all(map(is_identifier, names)):
+        fault((*steps, key), f"expected a list of {expected}")
+        return ()
+    if len(set(names)) != len(names):
+        fault((*steps, key), f"a {expected.partition(' name')[0]} is listed twice")
+    return tuple(names)

@@ -13,28 +13,18 @@ from aotbuild.errors import ManifestError, Problem
 from aotbuild.format.files import open_regular
 from aotbuild.format.words import quote
 from aotbuild.manifest.model import Manifest
-from aotbuild.manifest.nodes import (
-    START,
-    MapNode,
-    Node,
-    Problems,
-    child,
-    describe,
-    dotted,
-    plain,
-    walk,
-)
+from aotbuild.manifest.problems import START, Document, Problems
 from aotbuild.manifest.reader import MAX_BYTES, read_yaml
 from aotbuild.manifest.validate import report
 from aotbuild.platforms.building import Request
 
 
-def read_targets(model: Manifest, root: Node, problems: Problems) -> tuple[Request, ...]:
+def read_targets(model: Manifest, problems: Problems) -> tuple[Request, ...]:
     """Return the targets; report what two of them, or one of them twice, would build."""
     targets: list[Request] = []
     seen: dict[str, int] = {}
     for index, item in enumerate(model.targets):
-        place = _Item(index, root, problems)
+        place = _Item(index, item.platform, problems)
         files = item.description.read(item.options, place)
         target = Request(item.platform, item.options, files)
         targets.append(target)
@@ -49,37 +39,29 @@ def read_targets(model: Manifest, root: Node, problems: Problems) -> tuple[Reque
     return tuple(targets)
 
 
-def check_toolchains(model: Manifest, root: Node, problems: Problems) -> None:
+def check_toolchains(model: Manifest, problems: Problems) -> None:
     """Report toolchains of the same jax."""
     seen: dict[Version, int] = {}
     for index, toolchain in enumerate(model.toolchains):
         # Records of one jaxlib and two Pythons could not be told apart where they are loaded.
         first = seen.setdefault(Version(toolchain.jax), index)
         if first != index:
-            steps = ("toolchains", index)
             message = f"duplicate toolchain: jax {toolchain.jax} is already in toolchains.{first}"
-            problems.add(walk(root, steps).mark, dotted(steps), message)
+            problems.report(("toolchains", index), message)
 
 
 class _Item:
     """See `aotbuild.platforms.building.TargetItem`."""
 
-    def __init__(self, index: int, root: Node, problems: Problems) -> None:
-        self._steps: tuple[str | int, ...] = ("targets", index)
-        self._item, self._problems = walk(root, self._steps), problems
+    def __init__(self, index: int, platform: str, problems: Problems) -> None:
+        self._index, self._platform, self._problems = index, platform, problems
         self.folder = Path(problems.file).parent
         self.has_problems = False
 
     def report(self, message: str, *steps: str | int) -> None:
-        path, node = self._steps, self._item
-        # An item may be a map of one key, and a list may be a single value.
-        (platform,) = self._item.keys() if isinstance(self._item, MapNode) and steps else (None,)
-        for step in (platform, *steps):
-            inner = child(node, step)
-            if inner is not None and step is not None:
-                path, node = (*path, step), inner
         self.has_problems = True
-        self._problems.add(node.mark, dotted(path), message)
+        below = (self._platform, *steps) if steps else ()
+        self._problems.report(("targets", self._index, *below), message)
 
     def extend(self, problems: Iterable[Problem]) -> None:
         self.has_problems = True
@@ -96,27 +78,28 @@ def read_model(file: Path, model: type[Any], expected: str) -> Any:
         ManifestError: with every problem of the file, which it names.
     """
     problems = Problems(str(file))
-    root = _root(file, expected, problems)
-    if root is not None:
+    document = _document(file, expected, problems)
+    if document is not None:
+        problems.document = document
         try:
-            return model.model_validate(plain(root))
+            return model.model_validate(document.data)
         except ValidationError as err:
             for error in err.errors(include_url=False, include_input=False):
-                report(error, root, problems, model)
+                report(error, problems, model)
     raise ManifestError(problems.found)
 
 
-def _root(file: Path, expected: str, problems: Problems) -> Node | None:
+def _document(file: Path, expected: str, problems: Problems) -> Document | None:
     try:
         with open_regular(file) as stream:
             text = stream.read(MAX_BYTES + 1).decode("utf-8")
     except (OSError, ValueError) as err:
         reason = getattr(err, "strerror", None) or "it is no UTF-8 text"
-        problems.add(START, "", f"cannot be read: {reason}; expected a YAML file, {expected}")
+        problems.add(START, (), f"cannot be read: {reason}; expected a YAML file, {expected}")
         return None
-    root = read_yaml(text, problems) if text.strip() else None
-    if not isinstance(root, MapNode):
-        found = describe(root) if root is not None else "nothing"
-        problems.add(START, "", f"expected {expected}, found {found}")
+    document = read_yaml(text, problems) if text.strip() else None
+    if document is None or not isinstance(document.data, dict):
+        found = document.describe(()) if document else "nothing"
+        problems.add(START, (), f"expected {expected}, found {found}")
         return None
-    return root
+    return document

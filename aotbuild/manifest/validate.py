@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from aotbuild.format.words import did_you_mean, one_of, quote
-from aotbuild.manifest.model import Manifest, Origin
-from aotbuild.manifest.nodes import (
-    Node,
-    Problems,
-    ScalarNode,
-    child,
-    describe,
-    dotted,
-    key_mark,
-    plain,
-    walk,
-)
+from aotbuild.manifest.model import Manifest
+from aotbuild.manifest.problems import Document, Problems, Steps
+from aotbuild.manifest.reading import INSIDE, KEY, Origin
 from aotbuild.platforms.building import aliases
 from aotbuild.platforms.options import CUSTOM
 
-Path = tuple[object, ...]
 _ROUNDS = 8
 _STAND_INS: dict[object, Any] = {
     "version": 1,
@@ -38,7 +28,7 @@ _STAND_INS: dict[object, Any] = {
     "functions": {"stand_in": {"call": "stand_in:call"}},
     "call": "stand_in:call",
 }
-_KEY = "[key]"  # what pydantic appends where the key is wrong, not the value
+_OWN = (CUSTOM, INSIDE)
 _EXPECTED = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -55,18 +45,16 @@ class Checked:
     """A model without what was wrong, and the paths that were cut out or replaced."""
 
     model: Manifest
-    broken: frozenset[Path]
+    broken: frozenset[Steps]
 
     def broken_in(self, *path: object) -> frozenset[str]:
         """Return the names of the replaced keys directly under a path."""
-        return frozenset(
-            str(p[-1]) for p in self.broken if p[:-1] == path and isinstance(p[-1], str | int)
-        )
+        return frozenset(str(p[-1]) for p in self.broken if p[:-1] == path)
 
 
-def validate(root: Node, origin: Origin, problems: Problems) -> Checked | None:
+def validate(data: dict[Any, Any], origin: Origin, problems: Problems) -> Checked | None:
     """Return the validated model; None where there is nothing to go on with."""
-    data, broken = plain(root), set[Path]()
+    data, broken = copy.deepcopy(data), set[Steps]()
     for _ in range(_ROUNDS):
         try:
             return Checked(Manifest.model_validate(data, context=origin), frozenset(broken))
@@ -75,13 +63,17 @@ def validate(root: Node, origin: Origin, problems: Problems) -> Checked | None:
         for error in errors:
             if problems.full:
                 return None
-            report(error, root, problems)
-        paths = {_path(error["loc"]) for error in errors}
+            report(error, problems)
+        paths = {_option(error["loc"]) for error in errors if error["type"] != INSIDE}
         if () in paths or ("version",) in paths:
             return None
-        for path in paths:
-            _replace(data, path)
-        broken |= paths
+        for error in errors:
+            if error["type"] != INSIDE:
+                _replace(data, error["loc"])
+        inside = {_option(error["loc"]) for error in errors if error["type"] == INSIDE}
+        specs = {(*path, "specs") for *path, option in inside if option in ("args", "kwargs")}
+        broken |= paths | specs
+        origin = replace(origin, again=True)
     return None
 
 
@@ -91,16 +83,20 @@ def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return versions or errors
 
 
-def _path(loc: tuple[int | str, ...]) -> Path:
-    """Return what to cut out: an option of a function, or a top-level key."""
+def _option(loc: Steps) -> Steps:
+    """Return what an error makes unusable: an option of a function, or a top-level key."""
     if loc[:1] == ("functions",):
         if loc[2:3] == ("signatures",):
             return loc[:5]
-        return loc[:2] if loc[2:3] == ("[key]",) else loc[:3]
+        return loc[:2] if loc[2:3] == (KEY,) else loc[:3]
     return loc[:1]
 
 
-def _replace(data: dict[Any, Any], path: Path) -> None:
+def _replace(data: Any, loc: Steps) -> None:
+    """Cut out the option, or of arguments only the one that is wrong."""
+    path = _option(loc)
+    if path[-1] in ("args", "kwargs"):
+        path = loc[: len(path) + 1]
     *parents, last = path
     for step in parents:
         try:
@@ -108,7 +104,7 @@ def _replace(data: dict[Any, Any], path: Path) -> None:
         except (KeyError, IndexError, TypeError):
             return
     if isinstance(data, list):
-        data[last] = {}
+        data[int(last)] = {"stand_in": None} if parents[-1] == "args" else {}
         return
     data.pop(last, None)
     if last in _STAND_INS and len(parents) in (0, 2):
@@ -117,40 +113,21 @@ def _replace(data: dict[Any, Any], path: Path) -> None:
         data.update(copy.deepcopy(_STAND_INS["functions"]))
 
 
-def report(
-    error: ErrorDetails, root: Node, problems: Problems, model: type[BaseModel] = Manifest
-) -> None:
+def report(error: ErrorDetails, problems: Problems, model: type[BaseModel] = Manifest) -> None:
     """Report an error of pydantic in our words, where the YAML has what it is about.
 
     `model` is what the file was validated with.
     """
-    steps, node = _place(error["loc"], root)
-    kind, last = error["type"], error["loc"][-1] if error["loc"] else None
+    loc, kind = error["loc"], error["type"]
+    last = loc[-1] if loc else None
     if kind in ("extra_forbidden", "invalid_key"):
-        parent = steps[:-1]
-        mark = key_mark(walk(root, parent), last)
-        problems.add(mark, dotted(parent), _unknown_key(last, error["loc"][:-1], model))
+        problems.report(loc, _unknown_key(last, loc[:-1], model), key=True)
     elif kind == "missing":
-        problems.add(node.mark, dotted(steps), _missing(last, error["loc"][:-1], model))
-    elif last == _KEY and steps:
-        mark = key_mark(walk(root, steps[:-1]), steps[-1])
-        problems.add(mark, dotted(steps[:-1]), _wrong_key(error, steps[-1]))
+        problems.report(loc, _missing(last, loc[:-1], model))
+    elif last == KEY:
+        problems.report(loc, _wrong_key(error, loc[-2]), key=True)
     else:
-        problems.add(node.mark, dotted(steps), _wrong_value(error, node))
-
-
-def _place(loc: tuple[int | str, ...], root: Node) -> tuple[tuple[int | str, ...], Node]:
-    """Return the steps of a location that exist in the YAML, and the node they lead to.
-
-    Other steps are pydantic's own: union tags, the key marker, the index of a lone value.
-    """
-    steps: tuple[int | str, ...] = ()
-    node = root
-    for step in loc:
-        inner = child(node, step)
-        if inner is not None:
-            steps, node = (*steps, step), inner
-    return steps, node
+        problems.report(loc, _wrong_value(error, problems.document))
 
 
 def _unknown_key(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
@@ -168,20 +145,20 @@ def _missing(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> 
 
 
 def _wrong_key(error: ErrorDetails, key: object) -> str:
-    if error["type"] == CUSTOM:
+    if error["type"] in _OWN:
         return error["msg"]
     return f'expected a name, found {quote(key)}; put it in quotes if it is one: "{key}"'
 
 
-def _wrong_value(error: ErrorDetails, node: Node) -> str:
+def _wrong_value(error: ErrorDetails, document: Document) -> str:
     kind, context = error["type"], error.get("ctx", {})
-    found = f"found {describe(node)}"
-    if kind == CUSTOM:
+    steps = document.reach(error["loc"])
+    value, found = document.value(steps), f"found {document.describe(steps)}"
+    if kind in _OWN:
         return error["msg"]
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", str(context["expected"]))
-        word = node.value if isinstance(node, ScalarNode) else None
-        return f"expected {one_of(known)}, {found}{did_you_mean(word, known, aliases())}"
+        return f"expected {one_of(known)}, {found}{did_you_mean(value, known, aliases())}"
     if kind == "greater_than":
         return f"expected more than {context['gt']}, {found}"
     if kind == "greater_than_equal":
@@ -191,15 +168,10 @@ def _wrong_value(error: ErrorDetails, node: Node) -> str:
     if kind == "too_short":
         return f"expected at least one entry, {found}"
     if kind not in _EXPECTED:
-        return f"{describe(node)} is not allowed here"
-    return f"expected {_EXPECTED[kind]}, {found}{_quoting(kind, node)}"
-
-
-def _quoting(kind: str, node: Node) -> str:
-    number = isinstance(node, ScalarNode) and isinstance(node.value, bool | int | float)
-    if kind != "string_type" or not number or not isinstance(node, ScalarNode):
-        return ""
-    return f'; quote it: "{node.text[:40]}"'
+        return f"{document.describe(steps)} is not allowed here"
+    is_number = kind == "string_type" and isinstance(value, bool | int | float)
+    quoting = f'; quote it: "{document.places[steps].text[:40]}"' if is_number else ""
+    return f"expected {_EXPECTED[kind]}, {found}{quoting}"
 
 
 def _model_at(loc: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel] | None:

@@ -15,7 +15,7 @@ from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.names import function_name_problem
-from aotbuild.manifest.nodes import Problems, plain
+from aotbuild.manifest.problems import Problems
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.record.manifest_text import flow, manifest_files, manifest_text, read_text
 from aotbuild.record.source import FoundFunction, Module
@@ -253,9 +253,8 @@ def functions_in(text: str) -> tuple[str, dict[str, str]]:
 
     What is wrong in it is for `aotbuild plan`.
     """
-    root = read_yaml(text, Problems("")) if text.strip() else None
-    found: Any = plain(root) if root else {}
-    found = found if isinstance(found, dict) else {}
+    document = read_yaml(text, Problems("")) if text.strip() else None
+    found = document.data if document and isinstance(document.data, dict) else {}
     functions = found.get("functions")
     entries = functions.items() if isinstance(functions, dict) else ()
     calls = {str(name): str(e.get("call", "")) for name, e in entries if isinstance(e, dict)}

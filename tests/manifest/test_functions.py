@@ -67,7 +67,7 @@ class TestArguments:
              "found 2 keys")),
             ("args: ['f32[]']", "args.0: expected a map, found the text 'f32[]'"),
             ("args: {x: 'f32[]'}", "args: expected a list, found a map"),
-            ("args: [x: 'f32[]', x: 'f32[]']", "args: the argument 'x' is listed twice"),
+            ("args: [x: 'f32[]', x: 'f32[]']", "args.1: the argument 'x' is listed twice"),
             ("args: [x: 'f32[]'], kwargs: {x: 'f32[]'}", ("kwargs: 'x' is listed under args "
              "already")),
             ("kwargs: {a b: 'f32[]'}", "kwargs: 'a b' is not a Python identifier in ASCII"),
@@ -75,6 +75,16 @@ class TestArguments:
     )  # fmt: skip
     def test_refused(self, entry: str, message: str) -> None:
         assert refused(whole(entry=f"call: m:f, {entry}")) == [f"functions.f.{message}"]
+
+    def test_a_refused_one_hides_nothing_of_the_others(self) -> None:
+        args = "[{3: 'f32[]'}, {x: [1, 'f32[n]']}], kwargs: {k: 'f32[m]', a b: 'f32[]'}"
+        assert refused(whole(entry=f"call: m:f, args: {args}")) == [
+            "functions.f.args.0: expected a name, found '3'; put it in quotes if it is one: \"3\"",
+            "functions.f.args.x.0: expected a spec such as 'f32[8,128]', found the number 1",
+            "functions.f.args.x.1: unknown dim 'n'; declare it under dims:",
+            "functions.f.kwargs.k: unknown dim 'm'; declare it under dims:",
+            "functions.f.kwargs: 'a b' is not a Python identifier in ASCII",
+        ]
 
 
 class TestDims:

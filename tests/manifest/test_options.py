@@ -17,8 +17,8 @@ class TestDonateAndKeepUnused:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ("donate: [yy]", "donate: 'yy' is neither in args nor in kwargs (did you mean 'y'?)"),
-            ("donate: [x, x]", "donate: 'x' is listed twice"),
+            ("donate: [yy]", "donate.0: 'yy' is neither in args nor in kwargs (did you mean 'y'?)"),
+            ("donate: [x, x]", "donate.1: 'x' is listed twice"),
             ("donate: x", "donate: expected a list, found the text 'x'"),
             ("keep_unused: 1", "keep_unused: expected true or false, found the number 1"),
         ],

@@ -41,10 +41,10 @@ def test_values() -> None:
         ("{batch: x}", "pad.batch: expected a number or a boolean to pad with"),
         ("{batch: null}", "pad.batch: expected a number or a boolean to pad with"),
         ("{batch: {value: 0}}", "pad.batch: expected a number or a boolean to pad with"),
-        ("{batch: 0.5}", ("pad.batch: y['n'] has this dim and is int32: expected a whole number "
-         "from -2147483648 to 2147483647, found 0.5")),
-        ("{seq: .nan}", ("pad.seq: y['n'] has this dim and is int32: expected a whole number "
-         "from -2147483648 to 2147483647, found nan")),
+        ("{batch: 0.5}", ("pad.batch: args.1.y.n has this dim and is int32: expected a whole "
+         "number from -2147483648 to 2147483647, found 0.5")),
+        ("{seq: .nan}", ("pad.seq: args.1.y.n has this dim and is int32: expected a whole "
+         "number from -2147483648 to 2147483647, found nan")),
         ("[batch]", "pad: expected a map, found a list"),
     ],
 )  # fmt: skip

@@ -87,6 +87,16 @@ class TestKeys:
             "aot.yaml:6:5: functions.f: the key 'call' is already on line 5; remove one of the two"
         ]
 
+    def test_what_a_duplicate_has_below_it_is_nowhere(self) -> None:
+        found = problems("version: 1\npackage: p\nfunctions:\n  f: {}\n  f: {call: m:f}\n")
+        assert found == [
+            (
+                "aot.yaml:4:6: functions.f: the key 'call' is missing "
+                "(Where the function is: module:qualname)"
+            ),
+            "aot.yaml:5:3: functions: the key 'f' is already on line 4; remove one of the two",
+        ]
+
     @pytest.mark.parametrize("key", ["[1]", "{a: 1}", "null", "true", "1.5"])
     def test_of_another_kind(self, key: str) -> None:
         found = problems(f"{HEAD}    env:\n      ? {key}\n      : b\n")
