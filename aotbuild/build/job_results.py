@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import Listener, UnitBusy, UnitDone, UnitStarted
+from aotbuild.build.progress import Listener, UnitBusy, UnitCompiled, UnitDone, UnitStarted
 from aotbuild.build.protocol import Compiled, Done, Failed, GoldenOutputs, Reply, Started
 from aotbuild.format.record import DEVICE_BYTES, memory_use
 from aotbuild.format.words import bytes_text
@@ -95,6 +95,8 @@ class JobResults:
                 self.listener(UnitBusy(self.waiting[target], message.doing))
         elif message.target is not None:
             self.stage, self.at_work = COMPILE, (message.target,)
+            for target in [each for each in self.targets if each in self.waiting]:
+                self.listener(UnitBusy(self.waiting[target], ""))
             self.listener(UnitStarted(self.waiting[message.target]))
         else:  # a check of all units that were compiled
             self.stage, self.at_work = message.stage, ()
@@ -144,7 +146,9 @@ class JobResults:
         if target not in self.waiting:
             self._compared(message)
             return
-        self.compiled.append((self._leave(target), message))
+        unit = self._leave(target)
+        self.compiled.append((unit, message))
+        self.listener(UnitCompiled(unit))
 
     def _compared(self, message: Compiled) -> None:
         """Take what a unit is after its rewritten executable was compared with the plain one."""

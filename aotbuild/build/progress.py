@@ -1,4 +1,4 @@
-"""The events of a build, and what it says of them: a line for each unit that is done."""
+"""The events of a build, and what it says of them: a line for each unit, and where time went."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aotbuild.build.plan import BuildUnit
 from aotbuild.errors import UnitFailure
@@ -14,7 +14,7 @@ from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.words import bytes_text
 
-WAITING, COMPILING, DONE, FAILED = "waiting", "compiling", "done", "failed"
+WAITING, COMPILING, COMPILED, DONE, FAILED = "waiting", "compiling", "compiled", "done", "failed"
 # After so many seconds without a line, and after twice as many each time, up to the last.
 FIRST_REMINDER, _LAST_REMINDER = 1.0, 60.0
 Say = Callable[[str], None]
@@ -60,7 +60,14 @@ class UnitBusy:
     doing: str
 
 
-Event = UnitStarted | UnitBusy | UnitDone
+@dataclass(frozen=True)
+class UnitCompiled:
+    """A unit's executable was made, and is now checked or waits for the others of its trace."""
+
+    unit: BuildUnit
+
+
+Event = UnitStarted | UnitBusy | UnitCompiled | UnitDone
 Listener = Callable[[Event], None]
 
 
@@ -70,10 +77,20 @@ def ignore(event: Event) -> None:
 
 
 @dataclass
+class Step:
+    """What a worker did for a unit, from `start` to `end`, in seconds since the build began."""
+
+    doing: str
+    start: float
+    end: float | None = None
+
+
+@dataclass
 class UnitState:
     """What is known of a unit so far. Times are in seconds, `size` is in bytes.
 
-    `doing` is what its worker does when it does not compile. `stored`: the store had it.
+    `doing` is what its worker does when it does not compile. `stored`: the store had it. Units of
+    one trace share the steps before and after they are compiled.
     """
 
     unit: BuildUnit
@@ -83,6 +100,14 @@ class UnitState:
     size: int | None = None
     doing: str = ""
     stored: bool = False
+    steps: list[Step] = field(default_factory=list)
+
+    def begin(self, doing: str, now: float) -> None:
+        """End the step at work, and begin another unless `doing` is empty."""
+        if self.steps and self.steps[-1].end is None:
+            self.steps[-1].end = now
+        if doing:
+            self.steps.append(Step(doing, now))
 
     def end(self, event: UnitDone, now: float) -> None:
         """Take how it ended."""
@@ -116,6 +141,7 @@ class Tracker:
         # By identity: units with the static values 1 and True compare equal.
         self._states = {id(unit): UnitState(unit) for unit in units}
         self._say, self.clock = say, clock
+        self._began = clock()
         self._lock = threading.Lock()
 
     @property
@@ -131,12 +157,19 @@ class Tracker:
     def __call__(self, event: Event) -> None:
         """Take an event."""
         with self._lock:
-            state = self._states.setdefault(id(event.unit), UnitState(event.unit))
+            state, now = (
+                self._states.setdefault(id(event.unit), UnitState(event.unit)),
+                self.clock(),
+            )
             state.doing = event.doing if isinstance(event, UnitBusy) else ""
-            if isinstance(event, UnitStarted):
-                state.state, state.started = COMPILING, self.clock()
+            is_started = isinstance(event, UnitStarted)
+            state.begin("compiling" if is_started else state.doing, round(now - self._began, 3))
+            if is_started:
+                state.state, state.started = COMPILING, now
+            if isinstance(event, UnitCompiled):
+                state.state = COMPILED
             if isinstance(event, UnitDone):
-                state.end(event, self.clock())
+                state.end(event, now)
                 self._say(f"[{self.ended}/{len(self._states)}] {state}")
 
     def doing(self) -> str:

@@ -6,7 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
+from aotbuild.cli.command import (
+    UsageError,
+    argument,
+    command,
+    flag,
+    new_file,
+    new_folder,
+    whole_number,
+)
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, check_replaceable, plan_document, unit_document
 from aotbuild.errors import BuildError
@@ -50,6 +58,12 @@ _HEADERS = ("function", "signature", "target", "size", "flops", "tuned")
         help="Trace every function, also if nothing changed since an earlier build. The store "
         "still has their executables.",
     ),
+    argument(
+        "--timings",
+        type=new_file,
+        metavar="FILE",
+        help="Also write an HTML page that shows when each step of each unit began and ended.",
+    ),
 )
 def build(
     output: Output,
@@ -60,6 +74,7 @@ def build(
     jobs: int | None,
     executor: str | None,
     fresh: bool,
+    timings: Path | None,
 ) -> None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     from aotbuild.build.pack import build_project
@@ -83,6 +98,8 @@ def build(
         raise
     finally:
         output.document["units"] = [_unit_state(state) for state in tracker.states]
+        if timings:
+            _write_timings(output, timings)
     _fill(output.document, package)
     _print(output, package)
 
@@ -93,6 +110,15 @@ def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     return out or Path("build", "aot", project.sources.artifacts)
 
 
+def _write_timings(output: Output, page: Path) -> None:
+    from aotbuild.format.files import write_where_told
+    from aotbuild.report.timings import timings_html
+
+    text = timings_html(output.document["package"], output.document["units"])
+    write_where_told(page, text.encode("utf-8"))
+    output.text(f"timings written to {page}")
+
+
 def _unit_state(state: UnitState) -> dict[str, Any]:
     return {
         **unit_document(state.unit),
@@ -100,6 +126,7 @@ def _unit_state(state: UnitState) -> dict[str, Any]:
         "seconds": state.seconds,
         "size": state.size,
         "stored": state.stored,
+        "steps": [asdict(step) for step in state.steps],
     }
 
 

@@ -50,10 +50,10 @@ _HELPERS = (
 
 def page_html(facts: PackageFacts) -> str:
     """Return the page as text, to be written as UTF-8."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_printable)
-    environment.globals.update({helper.__name__: helper for helper in _HELPERS})
-    style, script = _file("page.css"), _file("page.js")
-    return environment.from_string(_file("page.html")).render(
+    script = _file("page.js")
+    return render(
+        "page.html",
+        script,
         facts=facts,
         badges=[(name, shown(facts.header[name])) for name in _BADGES if name in facts.header],
         tiles=list(_tiles(facts)),
@@ -61,9 +61,16 @@ def page_html(facts: PackageFacts) -> str:
         most_avals=_MOST_AVALS,
         constants=list(constants(facts)),
         settings=setting_rows(facts),
-        style=style,
-        script=script,
-        policy=_policy(script),
+        **{helper.__name__: helper for helper in _HELPERS},
+    )
+
+
+def render(template: str, script: str = "", **values: Any) -> str:
+    """Return a template of this folder with `values`, and with the style and a script."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_printable)
+    environment.globals.update(values)
+    return environment.from_string(_file(template)).render(
+        style=_file("page.css"), script=script, policy=_policy(script)
     )
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from aotbuild.build import progress
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import Tracker, UnitBusy, UnitDone, UnitStarted, reminders
+from aotbuild.build.progress import (
+    Tracker,
+    UnitBusy,
+    UnitCompiled,
+    UnitDone,
+    UnitStarted,
+    reminders,
+)
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Blob, Calling, Record, Requirements
 from aotbuild.format.signature import Signature
@@ -60,6 +67,24 @@ def test_each_finished_unit_has_a_line(units: list[BuildUnit]) -> None:
         "[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB, from the store)",
         "[2/3] failed: f(k=True) for cpu:x86-64-v3:1",
         "[3/4] done: f(k=1) after feedback for cpu:x86-64-v3:1  (4 kB)",
+    ]
+
+
+def test_each_step_has_its_times(units: list[BuildUnit]) -> None:
+    now = iter(range(10, 100))
+    tracker = Tracker(units[:1], clock=lambda: float(next(now)))
+    (unit,) = units[:1]
+    tracker(UnitBusy(unit, "tracing f(k=1)"))
+    tracker(UnitBusy(unit, ""))
+    tracker(UnitStarted(unit))
+    tracker(UnitCompiled(unit))
+    assert tracker.states[0].state == "compiled"
+    tracker(UnitBusy(unit, "computing golden outputs"))
+    tracker(failed(unit))
+    assert [(step.doing, step.start, step.end) for step in tracker.states[0].steps] == [
+        ("tracing f(k=1)", 1, 2),
+        ("compiling", 3, 4),
+        ("computing golden outputs", 5, 6),
     ]
 
 

@@ -92,8 +92,8 @@ def test_the_default_folder_and_the_summary(project: Path) -> None:
     assert sorted(finished) == ["[1/2] ", "[2/2] "]
 
 
-def test_the_document(project: Path) -> None:
-    result = build("--json", "--out", "out/_aot")
+def test_the_document_and_the_page_of_timings(project: Path) -> None:
+    result = build("--json", "--out", "out/_aot", "--timings", "timings.html")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["error"] is None
@@ -108,6 +108,11 @@ def test_the_document(project: Path) -> None:
         blob = Path("out/_aot/blobs", f"{unit['sha256']}.{unit['kind']}")
         assert blob.stat().st_size == unit["size"]
         assert unit["seconds"] >= 0
+        words = [step["doing"].partition(" ")[0] for step in unit["steps"]]
+        assert words[-3:-1] == ["compiling", "computing"]
+        assert "tracing" in words
+        assert all(step["start"] <= step["end"] for step in unit["steps"])
+    assert 'title="tracing scale(batch=2, k=3)' in Path("timings.html").read_text("utf-8")
 
 
 def test_in_place_and_out_exclude_each_other(project: Path) -> None:
