@@ -50,7 +50,7 @@ def all_bars(results: Results) -> list[Bar]:
     ]
     others = [
         Bar(name, limit, figure(results), unit)
-        for name, limit, unit, figure in (*_WARM, *_INDEX, *_BUILD)
+        for name, limit, unit, figure in (*_WARM, *_INDEX, *_SERVER, *_BUILD)
     ]
     return cold + others
 
@@ -91,6 +91,16 @@ def _built(part: str, key: str) -> Figure:
 
     def figure(results: Results) -> float | None:
         return next((float(row[key]) for row in _rows(results, f"build_{part}")), None)
+
+    return figure
+
+
+def _server(way: str) -> Figure:
+    """Return the CPU time until 8 executables are ready, over that of a warm cache."""
+
+    def figure(results: Results) -> float | None:
+        ratios = {row["way"]: row["of_jit"]["ready_cpu_ms"] for row in _rows(results, "server")}
+        return ratios.get(way)
 
     return figure
 
@@ -158,6 +168,10 @@ _INDEX = (
         " MB",
         _index("memory_mb_over_empty"),
     ),
+)
+_SERVER = tuple(
+    (f"CPU until 8 executables are ready: {way} / jit, cache warm", limit, "", _server(way))
+    for way, limit in (("numpy", 0.3), ("jax", 0.6))
 )
 _BUILD = tuple(
     (limit.title, limit.at_most, "", _built(part, limit.key))

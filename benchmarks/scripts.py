@@ -62,6 +62,12 @@ SCRIPTS = (
         ("--rounds", "1", "--backend", "numpy"),
     ),
     Script("first_call", "The thunk rewrite: load and first call", "first_call.py"),
+    Script(
+        "server",
+        "A server with 8 executables, over JAX's persistent cache",
+        "server.py",
+        quick=("--rounds", "3"),
+    ),
     Script("loading", "The thunk rewrite: loading deep programs", "loading.py"),
     _build("noop", "A build that has nothing to compile"),
     _build("cost", "A build from nothing, and jax.jit"),
