@@ -3,7 +3,7 @@
 `pip wheel --no-build-isolation --no-deps` makes the wheel of the example project in this
 environment, without the network: with its hook, which compiles nothing after the first build, and
 as a project without it. The two take turns. Of both, wall time and CPU time are the medians; the
-ratio of wall times is the median of the pairs'.
+ratio of wall times is the median of the pairs'. `many`: the same with over 150 units.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from benchmarks.places import ROOT
 
 # What would change a build if the caller's shell had it set.
 _FOREIGN = ("AOTBUILD_", "JAX_", "PIP_", "PYTHON", "XLA_")
+# Each is a unit for the CPU and one for the portable form.
+_MANY = "1..75"
 _EXAMPLE = ROOT / "example_project"
 _WHEEL = ("-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
 
@@ -39,13 +41,17 @@ class Taken:
     cpu: float
 
 
-def write_projects(root: Path) -> tuple[Path, Path]:
-    """Copy the example project, once as it is and once without the hook; return both folders."""
+def write_projects(root: Path, sizes: str = "[1, 32]") -> tuple[Path, Path]:
+    """Copy the example project, once as it is and once without the hook; return both folders.
+
+    `sizes` are the batch sizes of one function, `embed`.
+    """
     hooked, plain = root / "hooked", root / "plain"
     for folder in (hooked, plain):
         shutil.copytree(_EXAMPLE, folder, ignore=shutil.ignore_patterns("lm", "_aot", "dist"))
     manifest = hooked / "aot.yaml"
     text = re.sub(r"\{jax: [0-9.]+\}", f"{{jax: {version('jax')}}}", manifest.read_text())
+    text = text.replace("{batch: [1, 32]}", f"{{batch: {sizes}}}")
     manifest.write_text(text)  # the installed jax, so that uv makes no environment
     (plain / "aot.yaml").unlink()
     file = plain / "pyproject.toml"
@@ -78,18 +84,20 @@ def build(project: Path, out: Path, store: Path) -> Taken:
 
 def measure(quick: bool) -> dict[str, Any]:
     """Build both projects in turns, after a first time that fills the store."""
+    rounds = 2 if quick else 15
+    return {**_measured("[1, 32]", rounds), "many": _measured(_MANY, 2 if quick else 7)}
+
+
+def _measured(sizes: str, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        return _measured(Path(folder), 2 if quick else 15)
-
-
-def _measured(root: Path, rounds: int) -> dict[str, Any]:
-    hooked, plain = write_projects(root)
-    store, out = root / "store", root / "out"
-    out.mkdir()
-    first = build(hooked, out, store)
-    for project in (hooked, plain):
-        build(project, out, store)
-    pairs = [(build(hooked, out, store), build(plain, out, store)) for _ in range(rounds)]
+        root = Path(folder)
+        hooked, plain = write_projects(root, sizes)
+        store, out = root / "store", root / "out"
+        out.mkdir()
+        first = build(hooked, out, store)
+        for project in (hooked, plain):
+            build(project, out, store)
+        pairs = [(build(hooked, out, store), build(plain, out, store)) for _ in range(rounds)]
     return {
         "first_s": first.wall,
         "noop_s": median(ours.wall for ours, _ in pairs),
@@ -103,11 +111,12 @@ def _measured(root: Path, rounds: int) -> dict[str, Any]:
 
 def describe(row: dict[str, Any]) -> str:
     """Return what was measured, for people."""
+    many = f"\nmany units\n{describe(row['many'])}" if "many" in row else ""
     return (
         f"with an empty store: {row['first_s']:.1f} s\n"
         f"nothing to compile:  {row['noop_s']:.3f} s, CPU {row['noop_cpu_s']:.3f} s\n"
         f"without the hook:    {row['plain_s']:.3f} s, CPU {row['plain_cpu_s']:.3f} s\n"
-        f"ratio {row['ratio']:.2f}, of CPU time {row['cpu_ratio']:.2f}"
+        f"ratio {row['ratio']:.2f}, of CPU time {row['cpu_ratio']:.2f}{many}"
     )
 
 
