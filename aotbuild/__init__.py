@@ -4,10 +4,10 @@ from os import environ
 from typing import TYPE_CHECKING, Any
 
 from aotbuild import errors
-from aotbuild.runtime.api import load, precompiled
 
 if TYPE_CHECKING:
     from aotbuild.record.guard import Guard as guard  # noqa: N813 - called like a function
+    from aotbuild.runtime.api import load, precompiled
     from aotbuild.runtime.numpy.arrays import DeviceArray
 
 __all__ = [
@@ -28,7 +28,11 @@ if "AOTBUILD_GUARD" in environ:
 
 
 def __getattr__(name: str) -> Any:
-    """Return what few processes need and is imported at its first use."""
+    """Import what a process uses, at its first use: a build needs nothing of the runtime."""
+    if name in ("load", "precompiled"):
+        from aotbuild.runtime import api
+
+        return getattr(api, name)
     if name == "guard":
         from aotbuild.record.guard import Guard
 
