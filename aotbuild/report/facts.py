@@ -239,8 +239,7 @@ def total_size(facts: PackageFacts) -> int:
 # Entries of the provenance that differ for each executable.
 _OF_ONE_UNIT = frozenset(
     {
-        *("stablehlo", "trace.constants", "trace.operations", "floats", "golden"),
-        *("shrink.check", "shrink.note"),
+        *("stablehlo", "floats", "golden", "shrink.check", "shrink.note"),
     }
 )
 # What the compiler chose for one executable has a table of its own, too.

@@ -1,7 +1,7 @@
 """Jaxprs: those inside an equation, what an executable cannot contain, and what tells two apart.
 
-A program as rows of text means the same in every process, without paths: records keep the digests
-of its rows, and an error shows the first row that differs.
+A program as rows of text means the same in every process, without paths: an error shows the first
+row that differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from jax.sharding import Mesh, NamedSharding
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.dtypes import UNUSABLE, WIDER
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.leaves import array_digest, is_array
@@ -145,30 +144,16 @@ def _at(equation: Any) -> str:
 _SHOWN_DIGITS = 12
 
 
-def program_of(closed_jaxpr: Any) -> dict[str, str]:
-    """Return the digests of a trace, as `provenance.trace` has them.
-
-    `constants` are the distinct values that it contains, in whichever order. `operations` are its
-    equations with these values, dtypes, shapes, and those parameters that are numbers. Names and
-    objects are left out: they may name paths or addresses.
-    """
-    found = Program.of(closed_jaxpr)
-    return {
-        "constants": sha256_hex(canonical_json(sorted(found.values))),
-        "operations": sha256_hex(canonical_json(found.rows)),
-    }
-
-
 @dataclass
 class Program:
     """The rows of a program, and the equation of each; None for the beginning and end of a jaxpr.
 
-    `values` has the constants in it as text.
+    A row has the operation, its constants, dtypes and shapes, and those parameters that are
+    numbers. Names and objects are left out: they may name paths or addresses.
     """
 
     rows: list[str] = field(default_factory=list)
     equations: list[Any] = field(default_factory=list)
-    values: set[str] = field(default_factory=set)
     # Arrays and their texts by id; an array that is alive keeps its own.
     _known: dict[int, tuple[Any, str]] = field(default_factory=dict)
 
@@ -215,7 +200,6 @@ class Program:
         if not is_array(value) and isinstance(value, bool | int | float | complex):
             value = np.asarray(value, getattr(aval, "dtype", None))
         text = _constant(value)
-        self.values.add(text)
         if is_array(value):
             self._known[id(value)] = value, text
         return text

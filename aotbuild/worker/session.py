@@ -197,7 +197,6 @@ class Session:
             # The values of variables may be secret.
             **({"env": canonical_digest(env)} if (env := dict(traced.job.function.env)) else {}),
             "compiler_options": traced.job.function.compiler_options,
-            "trace": traced.program,
         }
         if target.is_portable:
             return Made(export_portable(traced, target, self._blobs, provenance))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from aotbuild.format.tree import Tree
 from aotbuild.platforms.building import compiler
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.feedback import passed_back, places_again
-from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes, program_of
+from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.leaves import check_dtypes, describe_result, named_path, result_tree, to_aval
 from aotbuild.worker.shardings import Spec, in_specs, out_specs
@@ -57,11 +56,6 @@ class Traced:
     fed: Fed | None = None
     templates: tuple[Template, ...] = ()
     again: Mapping[int, int] = field(default_factory=dict)
-
-    @cached_property
-    def program(self) -> dict[str, str]:
-        """What tells it from another trace: `provenance.trace`."""
-        return program_of(self.closed_jaxpr)
 
     @property
     def donated(self) -> tuple[int, ...]:
