@@ -36,17 +36,8 @@ from aotbuild.manifest.shardings import Sharding, likes, read_sharding
 from aotbuild.manifest.specs import imported_names
 from aotbuild.platforms.options import Devices, Model, listed
 
-
-def _float(value: object) -> object:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 ShardingValue: TypeAlias = Annotated[Sharding, from_yaml(read_sharding, Sharding), form("sharding")]
-Tolerance: TypeAlias = Annotated[
-    float,
-    BeforeValidator(_float, json_schema_input_type=float),
-    Field(ge=0, allow_inf_nan=False),
-]
+Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # With 1, zeros would pass.
 Relative: TypeAlias = Annotated[Tolerance, Field(lt=1)]
 ScalarValue: TypeAlias = Annotated[

@@ -49,16 +49,15 @@ class _OneKey(Model):
         return Request(platform, getattr(self, platform))
 
 
-def _field(platform: str) -> Any:
-    found = description(platform)
-    return found.options | None, Field(default=None, description=found.summary)
-
-
+_DESCRIBED = {kind: description(kind) for kind in TARGET_KINDS}
 TargetMap: type[_OneKey] = create_model(
     "TargetMap",
     __base__=_OneKey,
     __doc__="One target, as a map of one key.",
-    **{kind: _field(kind) for kind in TARGET_KINDS},
+    **{  # type: ignore[call-overload]
+        kind: (found.options | None, Field(default=None, description=found.summary))
+        for kind, found in _DESCRIBED.items()
+    },
 )
 
 
@@ -68,7 +67,7 @@ def _target_map(value: object) -> object:
     if value not in TARGET_KINDS:
         hint = did_you_mean(value, TARGET_KINDS, aliases())
         refuse(f"expected {one_of(TARGET_KINDS)}, found {quote(value)}{hint}")
-    example = description(value).example
+    example = _DESCRIBED[value].example
     if example is not None:
         refuse(f"{value!r} needs to know which one; write {value}: {example}")
     return {value: {}}
@@ -77,7 +76,7 @@ def _target_map(value: object) -> object:
 if TYPE_CHECKING:
     TargetItem: TypeAlias = Request
 else:
-    _ALONE = Literal[tuple(kind for kind in TARGET_KINDS if description(kind).example is None)]
+    _ALONE = Literal[tuple(kind for kind in TARGET_KINDS if _DESCRIBED[kind].example is None)]
     TargetItem = Annotated[
         TargetMap,
         BeforeValidator(_target_map, json_schema_input_type=_ALONE | TargetMap),
@@ -98,6 +97,7 @@ class ToolchainItem(Model):
 
 
 def _not_empty(value: tuple[Request, ...]) -> tuple[Request, ...]:
+    # Pydantic's own minimum counts only valid items.
     if not value:
         refuse("expected at least one entry, found an empty list")
     return value
@@ -261,8 +261,5 @@ def _tidy(schema: Any) -> Any:
     form = tidy.pop(FORM, None)
     if form is None:
         return tidy
-    return (
-        {"allOf": [{"$ref": _REF.format(model=form)}], **tidy}
-        if tidy
-        else {"$ref": _REF.format(model=form)}
-    )
+    reference = {"$ref": _REF.format(model=form)}
+    return {"allOf": [reference], **tidy} if tidy else reference

@@ -85,13 +85,20 @@ def package_name(name: str) -> str:
 
 def call_reference(text: str) -> str:
     """Check ``module:qualname``; nothing is imported."""
-    _check_length(text, _MOST_OF_REFERENCE)
-    if _CALL.match(text) and not any(map(keyword.iskeyword, re.split(r"[.:]", text))):
-        return text
-    head, dot, tail = text.rpartition(".")
+    if problem := reference_problem(text):
+        refuse(problem)
+    return text
+
+
+def reference_problem(text: object) -> str | None:
+    """Return what is wrong with a value that should be ``module:qualname``, else None."""
+    words = re.split(r"[.:]", text) if isinstance(text, str) and _CALL.match(text) else None
+    if words and not any(map(keyword.iskeyword, words)):
+        return too_long(str(text), _MOST_OF_REFERENCE)
+    head, dot, tail = str(text).rpartition(".")
     guess = f"{head}:{tail}"
     hint = f" (did you mean {guess!r}?)" if dot and _CALL.match(guess) else ""
-    return refuse(f"expected module:qualname, found {quote(text)}{hint}")
+    return f"expected module:qualname, found {quote(text)}{hint}"
 
 
 def jax_version(text: str) -> str:
@@ -187,10 +194,3 @@ def disabled_check(text: str) -> str:
         hint = did_you_mean(text, ["platform"])
         refuse(f"expected platform or custom_call:NAME, found {quote(text)}{hint}")
     return text
-
-
-def reference_problem(text: object) -> str | None:
-    """Return what was expected where a value is not ``module:attr``, else None."""
-    if isinstance(text, str) and _CALL.match(text):
-        return too_long(text, _MOST_OF_REFERENCE)
-    return "expected module:attr"

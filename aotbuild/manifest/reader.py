@@ -7,13 +7,15 @@ and depth is limited. A plain (unquoted) scalar is read by the core schema of YA
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
+from aotbuild.errors import ManifestError, Problem
+from aotbuild.format.files import open_regular
 from aotbuild.format.words import quote
 from aotbuild.manifest.problems import START, Document, Mark, Place, Problems, Steps, describe
 
@@ -34,6 +36,44 @@ _WORDS = {
 
 class _StopError(Exception):
     """Nothing after this place can be read."""
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file, at most that of the largest manifest.
+
+    Raises:
+        ManifestError: that says why it cannot be read.
+    """
+    try:
+        with open_regular(file) as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as err:
+        raise refusal(file, _unreadable(file, err)) from err
+    if len(data) > MAX_BYTES:
+        raise refusal(file, TOO_LARGE)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        start = err.start
+    line_start = data.rfind(b"\n", 0, start) + 1
+    mark = Mark(data.count(b"\n", 0, start) + 1, start - line_start + 1)
+    raise refusal(file, f"not UTF-8 (byte 0x{data[start]:02x}); save the file as UTF-8", mark)
+
+
+def _unreadable(file: str, err: OSError | ValueError) -> str:
+    if isinstance(err, IsADirectoryError):
+        return "a directory; expected a YAML file"
+    if isinstance(err, FileNotFoundError):
+        if Path(file).with_name("PKG-INFO").is_file():
+            table = "[tool.hatch.build.targets.sdist]"
+            return f"no such file in this source distribution; select it under {table}"
+        return "no such file; expected a YAML manifest: write it, or give the path of another"
+    return f"cannot be read: {getattr(err, 'strerror', None) or err}"
+
+
+def refusal(file: str, message: str, mark: Mark = START) -> ManifestError:
+    """Return the error with one problem, by default of a whole file."""
+    return ManifestError([Problem(file, mark.line, mark.column, "", message)])
 
 
 def read_yaml(text: str, problems: Problems) -> Document | None:
@@ -198,9 +238,7 @@ _NAN = frozenset({".nan", ".NaN", ".NAN"})
 _OCTAL_11 = re.compile(r"[-+]?0[0-9]*[1-9][0-9]*\Z")
 _MOST_DIGITS = 300  # Python itself refuses to read above 4300
 
-_TAG = "tag:yaml.org,2002:"
 _KINDS = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
-_BOOLEANS_11 = {"yes": True, "on": True, "no": False, "off": False}
 _RESOLVER = yaml.resolver.Resolver()
 
 
@@ -218,15 +256,20 @@ def _read_plain(text: str) -> Value:
         msg = f"a number of {len(text)} characters; at most {_MOST_DIGITS} are read"
         raise _AmbiguousError(msg)
     value = _core_schema(text)
-    if _kind_11(text) == _KINDS[type(value)] and not _is_octal_11(text, value):
+    # YAML 1.1 also lists y and n, but no parser in use reads them as booleans, and dims have such
+    # names; PyYAML and YAML 1.2 agree on text.
+    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    is_octal = isinstance(value, int) and _OCTAL_11.match(text)
+    if tag.rpartition(":")[2] == _KINDS[type(value)] and not is_octal:
         return value
     readings = f'write "{text}" in quotes for the text'
     if text in ("<<", "="):
         readings = "write the keys out"
     elif isinstance(value, int | float):
-        readings += f", or {_both(value)} for the number"
-    elif text.lower() in _BOOLEANS_11:
-        readings += f", or {str(_BOOLEANS_11[text.lower()]).lower()} for the boolean"
+        readings += f", or {yaml.safe_dump(value).split()[0]} for the number"
+    elif text.lower() in yaml.SafeLoader.bool_values:
+        boolean = yaml.SafeLoader.bool_values[text.lower()]
+        readings += f", or {str(boolean).lower()} for the boolean"
     msg = f"YAML 1.1 and YAML 1.2 read {text!r} differently; {readings}"
     raise _AmbiguousError(msg)
 
@@ -243,23 +286,3 @@ def _core_schema(text: str) -> Value:
     if text in _NAN or _INFINITE.match(text):
         return float(text.replace(".", ""))
     return float(text) if _FLOAT.match(text) else text
-
-
-def _kind_11(text: str) -> str:
-    # YAML 1.1 also lists y and n, but no parser in use reads them as booleans, and dims have such
-    # names; PyYAML and YAML 1.2 agree on text.
-    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    return tag.removeprefix(_TAG)
-
-
-def _is_octal_11(text: str, value: Value) -> bool:
-    return isinstance(value, int) and _OCTAL_11.match(text) is not None
-
-
-def _both(value: float) -> str:
-    """Return a number as both versions read it."""
-    if math.isinf(value):
-        return ".inf" if value > 0 else "-.inf"
-    mantissa, e, exponent = repr(value).partition("e")
-    mantissa += ".0" if e and "." not in mantissa else ""
-    return f"{mantissa}{e}{exponent}"

@@ -197,7 +197,7 @@ def _like(value: dict[Any, Any], fault: Fault, steps: Steps) -> ArgSpec:
             return NoneSpec()
     ref, run = value["like"], value.get("like_run", False)
     if problem := reference_problem(ref):
-        fault((*steps, "like"), f"{problem}, found {describe(ref)}")
+        fault((*steps, "like"), problem)
         return NoneSpec()
     dims = _names(value, "dims", "dim names, such as [batch]", fault, steps)
     static = _names(value, "static", "static argument names, such as [causal]", fault, steps)

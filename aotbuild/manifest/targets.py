@@ -10,11 +10,10 @@ from packaging.version import Version
 from pydantic import ValidationError
 
 from aotbuild.errors import ManifestError, Problem
-from aotbuild.format.files import open_regular
 from aotbuild.format.words import quote
 from aotbuild.manifest.model import Manifest
-from aotbuild.manifest.problems import START, Document, Problems
-from aotbuild.manifest.reader import MAX_BYTES, read_yaml
+from aotbuild.manifest.problems import START, Problems
+from aotbuild.manifest.reader import read_text, read_yaml
 from aotbuild.manifest.validate import report
 from aotbuild.platforms.building import Request
 
@@ -77,29 +76,16 @@ def read_model(file: Path, model: type[Any], expected: str) -> Any:
     Raises:
         ManifestError: with every problem of the file, which it names.
     """
-    problems = Problems(str(file))
-    document = _document(file, expected, problems)
-    if document is not None:
-        problems.document = document
-        try:
-            return model.model_validate(document.data)
-        except ValidationError as err:
-            for error in err.errors(include_url=False, include_input=False):
-                report(error, problems, model)
-    raise ManifestError(problems.found)
-
-
-def _document(file: Path, expected: str, problems: Problems) -> Document | None:
-    try:
-        with open_regular(file) as stream:
-            text = stream.read(MAX_BYTES + 1).decode("utf-8")
-    except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or "it is no UTF-8 text"
-        problems.add(START, (), f"cannot be read: {reason}; expected a YAML file, {expected}")
-        return None
+    text, problems = read_text(str(file)), Problems(str(file))
     document = read_yaml(text, problems) if text.strip() else None
     if document is None or not isinstance(document.data, dict):
         found = document.describe(()) if document else "nothing"
         problems.add(START, (), f"expected {expected}, found {found}")
-        return None
-    return document
+        raise ManifestError(problems.found)
+    problems.document = document
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as err:
+        for error in err.errors(include_url=False, include_input=False):
+            report(error, problems, model)
+        raise ManifestError(problems.found) from err

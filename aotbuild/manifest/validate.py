@@ -28,6 +28,12 @@ _STAND_INS: dict[object, Any] = {
     "functions": {"stand_in": {"call": "stand_in:call"}},
     "call": "stand_in:call",
 }
+_LIMITS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
 _OWN = (CUSTOM, INSIDE)
 _EXPECTED = {
     "string_type": "text",
@@ -159,12 +165,11 @@ def _wrong_value(error: ErrorDetails, document: Document) -> str:
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", str(context["expected"]))
         return f"expected {one_of(known)}, {found}{did_you_mean(value, known, aliases())}"
-    if kind == "greater_than":
-        return f"expected more than {context['gt']}, {found}"
-    if kind == "greater_than_equal":
-        return f"expected at least {context['ge']}, {found}"
-    if kind == "less_than_equal":
-        return f"expected at most {context['le']}, {found}"
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        limit = context[name]
+        shown = f"{limit:g}" if isinstance(limit, float) else limit
+        return f"expected {words} {shown}, {found}"
     if kind == "too_short":
         return f"expected at least one entry, {found}"
     if kind not in _EXPECTED:

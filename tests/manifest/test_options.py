@@ -80,7 +80,7 @@ class TestShardings:
             ("mesh: {d: 2}, out_shardings: d", ("out_shardings: expected null, a list of mesh "
              "axes, a map of shardings, or like: module:attr, found the text 'd'")),
             ("mesh: {d: 2}, out_shardings: {like: specs}", ("out_shardings.like: expected "
-             "module:attr")),
+             "module:qualname, found 'specs'")),
             ("mesh: {d: 2}, in_shardings: {x: {like: m:specs, w: [d]}}", ("in_shardings.x.like: "
              "like: stands alone, without other keys beside it")),
             ("mesh: {d: 2}, out_shardings: {}", ("out_shardings: an empty map shards nothing; "
@@ -148,6 +148,8 @@ class TestMaps:
             ("env: {A=B: a}", "env: expected the name of an environment variable, found 'A=B'"),
             ("config: {enable_x64: true}", ("config: a config name begins with 'jax_', found "
              "'enable_x64' (did you mean 'jax_enable_x64'?)")),
+            ("verify: {rtol: 1}", "verify.rtol: expected less than 1, found the number 1"),
+            ("verify: {atol: -1}", "verify.atol: expected at least 0, found the number -1"),
             ("config: {jax_a: [1]}", ("config.jax_a: expected one scalar value, "
              "not a list or map")),
             ("config: {jax_a: .inf}", "config.jax_a: expected a finite number"),

@@ -100,7 +100,7 @@ class TestLike:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("{like: a}", "x.like: expected module:attr, found the text 'a'"),
+            ("{like: a}", "x.like: expected module:qualname, found 'a'"),
             ("{like: 'a:b', dim: [batch]}", ("x: unknown key 'dim' beside 'like' "
              "(did you mean 'dims'?)")),
             ("{like: 'a:b', dims: batch}", "x.dims: expected a list of dim names, such as [batch]"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from aotbuild.errors import ManifestError, NoGpu, Problem
 from aotbuild.format.words import quote
@@ -73,10 +73,6 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _float(value: object) -> object:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 _MOST = 2**53  # What every reader of the text takes.
 Amount: TypeAlias = Annotated[int, Field(ge=1, le=_MOST)]
 # These are 32 bits wide in XLA.
@@ -98,11 +94,12 @@ class GpuModel(Model):
     )
     core_count: Small = Field(description="Multiprocessors")
     fpus_per_core: Small = Field(description="FP32 units of a multiprocessor")
-    clock_rate_ghz: Annotated[
-        float,
-        BeforeValidator(_float, json_schema_input_type=float),
-        Field(gt=0, le=100, allow_inf_nan=False),
-    ] = Field(description="Highest clock rate of the multiprocessors, in GHz")
+    clock_rate_ghz: float = Field(
+        gt=0,
+        le=100,
+        allow_inf_nan=False,
+        description="Highest clock rate of the multiprocessors, in GHz",
+    )
     memory_bandwidth: Amount = Field(description="Bytes per second")
     device_memory_size: Amount = Field(description="Bytes of memory, as the driver has it")
     l2_cache_size: Amount = Field(description="Bytes of L2 cache")
