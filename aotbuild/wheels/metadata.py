@@ -68,9 +68,8 @@ def is_added_by_build(line: str) -> bool:
 def with_requirements(text: str, lines: Sequence[str]) -> str:
     """Return METADATA with exactly these lines of Requires-Dist; new lines come last, sorted."""
     old = requirements(text)
-    gone = [f"{_REQUIRES}: {line}" for line in old if line not in lines]
     new = [f"{_REQUIRES}: {line}" for line in sorted(set(lines) - set(old))]
-    return _edited(text, gone, new)
+    return _edited(text, new, set(old) - set(lines))
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def with_companions(text: str, companions: Iterable[Companion], version: str) ->
     for companion in companions:
         new += [] if companion.part in known else [f"{_EXTRA}: {companion.part}"]
         new += [f"{_REQUIRES}: {line}" for line in companion.lines(version)]
-    return _edited(text, [], new)
+    return _edited(text, new)
 
 
 def companion_metadata(base: str, companion: Companion) -> str:
@@ -167,35 +166,18 @@ def joined_requirements(
     return [*own, *(line for lines in by_name.values() for line in lines)], problems
 
 
-def _edited(text: str, gone: Collection[str], new: Sequence[str]) -> str:
-    """Return METADATA without some headers, and with new ones after those of their kind."""
-    head, separator, body = _parts(text)
-    without = {_field(header) for header in gone}
-    headers = [header for header in _unfolded(head) if _field(header) not in without]
-    kinds = [_field(header)[0] in (_REQUIRES.lower(), _EXTRA.lower()) for header in headers]
-    at = len(headers) - kinds[::-1].index(True) if True in kinds else len(headers)
-    return "\n".join([*headers[:at], *new, *headers[at:]]) + separator + body
+def _edited(text: str, new: Sequence[str], without: Collection[str] = ()) -> str:
+    """Return METADATA with new headers after those of their kind, `without` some requirements.
 
-
-def _parts(text: str) -> tuple[str, str, str]:
-    """Return the headers, the blank line, and the rest."""
-    text = text.replace("\r\n", "\n")
-    head, separator, body = text.partition("\n\n")
-    return (head, separator, body) if separator else (text.rstrip("\n"), "\n", "")
-
-
-def _field(header: str) -> tuple[str, str]:
-    """Return the name and the value of a header, as `email.parser` reads them."""
-    name, _, value = header.partition(":")
-    return name.lower(), value.strip("\n").lstrip(" \t\n")
-
-
-def _unfolded(head: str) -> list[str]:
-    """Return each header with its continuation lines."""
+    A header keeps its continuation lines. `email` itself would write it encoded and folded anew.
+    """
+    stated = HeaderParser().parsestr(text.replace("\r\n", "\n"))
+    kinds = (_REQUIRES.lower(), _EXTRA.lower())
     headers: list[str] = []
-    for line in head.split("\n"):
-        if line.startswith((" ", "\t")) and headers:
-            headers[-1] += f"\n{line}"
-        else:
-            headers.append(line)
-    return headers
+    at = 0
+    for name, value in stated.items():
+        if name.lower() != _REQUIRES.lower() or value not in without:
+            headers.append(f"{name}: {value}")
+            at = len(headers) if name.lower() in kinds else at
+    at = at or len(headers)
+    return "\n".join([*headers[:at], *new, *headers[at:]]) + f"\n\n{stated.get_payload()}"
