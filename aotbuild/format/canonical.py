@@ -74,6 +74,11 @@ def sha256_hex(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def lists(value: Any) -> Any:
+    """Return a value with lists in the place of its tuples, as JSON has them."""
+    return [lists(item) for item in value] if isinstance(value, tuple | list) else value
+
+
 T = TypeVar("T")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan, nan, prod
 from typing import Any
 
-from aotbuild.format.canonical import text, whole
+from aotbuild.format.canonical import lists, text, whole
 from aotbuild.format.values import decode, encode
 
 # For each array the axes that are a dim: (axis, index of the dim).
@@ -42,9 +42,9 @@ class Padding:
         """Return the JSON form; the inverse of `from_json`."""
         return {
             "dims": [[dim.name, encode(dim.value)] for dim in self.dims],
-            "buckets": [list(bucket) for bucket in self.buckets],
-            "leaves": _axes_to_json(self.leaves),
-            "outputs": _axes_to_json(self.outputs),
+            "buckets": lists(self.buckets),
+            "leaves": lists(self.leaves),
+            "outputs": lists(self.outputs),
         }
 
     @classmethod
@@ -110,10 +110,6 @@ def _value(data: Any) -> bool | int | float:
         msg = f"expected a number or a boolean, found {data!r}"
         raise TypeError(msg)
     return value
-
-
-def _axes_to_json(axes: Axes) -> list[Any]:
-    return [[list(pair) for pair in own] for own in axes]
 
 
 def _axes_from_json(data: Any) -> Axes:

@@ -111,9 +111,8 @@ class Calling:
     `constants` come before the leaves of the signature. `kept` indexes constants then leaves;
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
     every leaf and output has a PartitionSpec over it (`in_specs`, `out_specs`); constants are whole
-    on every device. `returned` is there if `out_tree` has nodes of it. `explicit_axes` are those of
-    the mesh whose `AxisType` is Explicit, not Auto. `templates` are those of the references in the
-    signature's tree.
+    on every device. `explicit_axes` are those of the mesh whose `AxisType` is Explicit, not Auto.
+    `templates` are those of the references in the signature's tree.
     """
 
     name: str

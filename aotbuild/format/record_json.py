@@ -9,6 +9,7 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import (
     canonical_json,
     flag,
+    lists,
     mapping,
     optional,
     sha256_hex,
@@ -88,23 +89,8 @@ def blob_from_json(data: Any) -> Blob:
 def requirements_to_json(requires: Requirements) -> dict[str, Any]:
     """Return the JSON form of requirements."""
     calls = [[call.target, call.provider] for call in requires.custom_calls]
-    return {
-        "platforms": list(requires.platforms),
-        "devices": requires.devices,
-        "processes": requires.processes,
-        "isa": requires.isa,
-        "features": list(requires.features),
-        "device_kinds": list(requires.device_kinds),
-        "capability": requires.capability,
-        "topology": requires.topology,
-        "jaxlib": requires.jaxlib,
-        "plugin": list(requires.plugin) if requires.plugin else None,
-        "cuda": requires.cuda,
-        "cudnn": requires.cudnn,
-        "x64": requires.x64,
-        "custom_calls": calls,
-        **({"imports": list(requires.imports)} if requires.imports else {}),
-    }
+    data = {**vars(requires), "custom_calls": calls}
+    return {name: lists(value) for name, value in data.items() if name != "imports" or value}
 
 
 def _requirements_from_json(data: dict[str, Any]) -> Requirements:
@@ -118,38 +104,31 @@ def _requirements_from_json(data: dict[str, Any]) -> Requirements:
         capability=optional(text, data["capability"]),
         topology=optional(text, data["topology"]),
         jaxlib=optional(text, data["jaxlib"]),
-        plugin=optional(_plugin, data["plugin"]),
+        plugin=optional(_pair, data["plugin"]),
         cuda=optional(text, data["cuda"]),
         cudnn=optional(text, data["cudnn"]),
         x64=flag(data["x64"]),
-        custom_calls=tuple(CustomCall(text(t), text(p)) for t, p in data["custom_calls"]),
+        custom_calls=tuple(CustomCall(*_pair(call)) for call in data["custom_calls"]),
         imports=tuple(map(text, data.get("imports", ()))),
     )
 
 
-def _plugin(data: Any) -> tuple[str, str]:
-    distribution, version = data
-    return text(distribution), text(version)
+def _pair(data: Any) -> tuple[str, str]:
+    one, other = data
+    return text(one), text(other)
 
 
 def _calling_to_json(calling: Calling) -> dict[str, Any]:
-    return {
-        "name": calling.name,
+    data = {
+        **vars(calling),
         "constants": [[str(c.aval), blob_to_json(c.blob)] for c in calling.constants],
-        "kept": list(calling.kept),
-        "donated": list(calling.donated),
-        "in_specs": specs_to_json(calling.in_specs),
         "outputs": [str(aval) for aval in calling.outputs],
-        "out_specs": specs_to_json(calling.out_specs),
-        "out_tree": calling.out_tree,
-        "mesh": [list(axis) for axis in calling.mesh],
-        **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
-        **(
-            {"templates": list(map(_template_to_json, calling.templates))}
-            if calling.templates
-            else {}
-        ),
+        "templates": [
+            {name: lists(each) for name, each in vars(t).items()} for t in calling.templates
+        ],
     }
+    rare = ("explicit_axes", "templates")
+    return {name: lists(value) for name, value in data.items() if name not in rare or value}
 
 
 def _calling_from_json(data: dict[str, Any]) -> Calling:
@@ -168,11 +147,6 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
         templates=tuple(map(_template_from_json, data.get("templates", ()))),
     )
-
-
-def _template_to_json(template: Template) -> dict[str, Any]:
-    values = [list(item) for item in template.values]
-    return {"like": template.like, "values": values, "root": list(template.root)}
 
 
 def _template_from_json(data: dict[str, Any]) -> Template:
@@ -206,7 +180,7 @@ def golden_from_json(data: dict[str, Any] | None) -> Golden | None:
 
 def specs_to_json(specs: Iterable[PartitionSpec]) -> list[Any]:
     """Return the JSON form of PartitionSpecs; the inverse of `specs_from_json`."""
-    return [[list(axes) if isinstance(axes, tuple) else axes for axes in spec] for spec in specs]
+    return [lists(spec) for spec in specs]
 
 
 def specs_from_json(data: list[Any]) -> tuple[PartitionSpec, ...]:

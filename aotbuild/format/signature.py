@@ -7,7 +7,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.format.aval import Aval
-from aotbuild.format.canonical import canonical_digest, optional, text, whole
+from aotbuild.format.canonical import canonical_digest, lists, optional, text, whole
 from aotbuild.format.tree import Ignored, Referenced, Tree
 from aotbuild.format.values import cut, shown
 
@@ -106,24 +106,10 @@ class Function:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
-        return {
-            "name": self.name,
-            "call": self.call,
-            "positional": list(self.positional),
-            "dynamic": list(self.dynamic),
-            "keywords": list(self.keywords),
-            "statics": [[s.name, s.default] if s.has_default else [s.name] for s in self.statics],
-            "donate": list(self.donate),
-            **({"pad": self.pad.to_json()} if self.pad else {}),
-            **({"wrap": self.wrap} if self.wrap else {}),
-            **({"ignored": [[t, list(p), i] for t, p, i in self.ignored]} if self.ignored else {}),
-            **(
-                {"references": [[t, list(p), *r] for t, p, *r in self.references]}
-                if self.references
-                else {}
-            ),
-            **({"optional": list(self.optional)} if self.optional else {}),
-        }
+        statics = [[s.name, s.default] if s.has_default else [s.name] for s in self.statics]
+        data = {**vars(self), "statics": statics, "pad": self.pad and self.pad.to_json()}
+        rare = ("pad", "wrap", "ignored", "references", "optional")
+        return {name: lists(value) for name, value in data.items() if name not in rare or value}
 
     @classmethod
     def from_json(cls, data: Any) -> Function:
