@@ -159,6 +159,8 @@ def test_a_wheel_and_a_folder_say_the_same(folder: Path, tmp_path: Path) -> None
             archive.write(path, f"pack/_aot/{path.relative_to(folder)}")
     documents = [json.loads(run("inspect", p, "--json").stdout) for p in (folder, wheel)]
     assert documents[1].pop("place") == f"{wheel}/pack/_aot"
+    assert documents[1].pop("distribution") == {"name": "pack", "version": "1"}
+    assert documents[0].pop("distribution") is None
     documents[0].pop("place")
     assert documents[0] == documents[1]
     assert run("diff", folder, wheel, "--exit-code").stdout.endswith("\n\nno difference\n")

@@ -1,17 +1,16 @@
-"""Which distribution lists a file: of those in a folder, and the one of a wheel."""
+"""Which distribution has an index: of those in a folder, by their RECORDs, or that of a wheel."""
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from aotbuild.format.dist_info import find_owner
+from aotbuild.format.dist_info import Distribution, distribution_at
 
-NAME = "pack/_aot/index"
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
-RECORDS = {"other": "other.py,,\n", "pack": f"pack/__init__.py,,\n{NAME},sha256=x,1\n"}
+RECORDS = {"other": "other.py,,\n", "pack": "pack/__init__.py,,\npack/_aot/index,sha256=x,1\n"}
+HEADER = {"package": "pack"}
 
 
 @pytest.fixture
@@ -24,26 +23,21 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def name_of(root: Path, name: str = NAME) -> str | None:
-    found = find_owner(root, name)
-    return None if found is None else found.name
-
-
 def test_the_one_whose_record_lists_it(site: Path) -> None:
-    assert name_of(site) == "pack"
-    assert name_of(site, "other.py") == "other"
-    assert name_of(site, "pack/_aot") is None
-    assert name_of(site / "pack") is None
+    assert distribution_at(f"{site}/pack/_aot", HEADER) == Distribution("pack", "1")
+    assert distribution_at(f"{site}/pack/_aot", {"package": "other"}) is None
+    assert distribution_at(f"{site}/other/_aot", {"package": "other"}) is None
+    assert distribution_at(f"{site}/deeper/pack/_aot", HEADER) is None
 
 
-def test_a_wheel_is_its_own(tmp_path: Path) -> None:
-    wheel = tmp_path / "pack-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("pack-1.dist-info/METADATA", METADATA.format(name="pack"))
-        archive.writestr("pack-1.dist-info/RECORD", RECORDS["pack"])
-    assert name_of(wheel) == "pack"
+def test_a_wheel_says_it_in_its_name(tmp_path: Path) -> None:
+    wheel = tmp_path / "pack-1.2-py3-none-any.whl"
+    wheel.touch()
+    assert distribution_at(f"{wheel}/pack/_aot", HEADER) == Distribution("pack", "1.2")
+    assert distribution_at(f"{tmp_path}/no-1.whl/pack/_aot", HEADER) is None
 
 
 def test_a_name_with_a_comma_is_quoted(site: Path) -> None:
-    (site / "pack-1.dist-info" / "RECORD").write_text('"a,b/_aot/index",,\n')
-    assert name_of(site, "a,b/_aot/index") == "pack"
+    record = site / "pack-1.dist-info" / "RECORD"
+    record.write_text('"pack/_aot/index",sha256=x,1\n')
+    assert distribution_at(f"{site}/pack/_aot", HEADER) == Distribution("pack", "1")
