@@ -9,7 +9,7 @@ from dataclasses import dataclass
 HOST = "cpu"
 PORTABLE = "portable"
 # The condition under which a wheel with executables and portable forms requires one exact jaxlib:
-# executables run on Linux alone. See `build.requires_dist`.
+# executables run on Linux alone. See `build.wheel_metadata`.
 ON_LINUX = 'sys_platform == "linux"'
 # Of one call. The largest pod of TPUs has 9,216 chips, with two devices each.
 MAX_DEVICES = 65_536

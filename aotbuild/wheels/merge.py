@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from aotbuild.build.wheel_tag import joined_tag, with_tags
+from aotbuild.build.wheel_metadata import joined_tag, with_tags
 from aotbuild.errors import WheelRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.words import quote

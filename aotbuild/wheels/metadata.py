@@ -9,14 +9,14 @@ from email.parser import HeaderParser
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from aotbuild.build.requires_dist import ELSEWHERE, exactly, pins
+from aotbuild.build.wheel_metadata import ELSEWHERE, exactly, pins
 from aotbuild.format.layout import part_distribution
 from aotbuild.format.record import Record
 from aotbuild.format.target import ON_LINUX
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import description
 
-# What a build adds to the project's own requirements (build.requires_dist).
+# What a build adds to the project's own requirements (build.wheel_metadata).
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
 _PINNED = ("jax", "jaxlib")
 _CONDITIONS = (ON_LINUX, ELSEWHERE)

@@ -53,7 +53,7 @@ class AotBuildMetadataHook(MetadataHookInterface):
 
     def _requirements(self) -> list[str] | None:
         from aotbuild.build.plan import make_plan
-        from aotbuild.build.requires_dist import wheel_requirements
+        from aotbuild.build.wheel_metadata import wheel_requirements
         from aotbuild.manifest import load_manifest
         from aotbuild.toolchains.environments import find_environment
         from aotbuild.toolchains.toolchain import running_toolchain

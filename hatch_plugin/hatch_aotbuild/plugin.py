@@ -56,7 +56,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return []
         with self._abort_on_error():
-            from aotbuild.build.requires_dist import build_requirements
+            from aotbuild.build.wheel_metadata import build_requirements
             from aotbuild.manifest import load_manifest
             from aotbuild.toolchains.project import project_requirements
 
@@ -106,8 +106,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _add_executables(self, build_data: dict[str, Any]) -> None:
         from aotbuild.build.pack import build_project
         from aotbuild.build.project import open_project
-        from aotbuild.build.requires_dist import wheel_requirements
-        from aotbuild.build.wheel_tag import tag_for_all, wheel_tag
+        from aotbuild.build.wheel_metadata import tag_for_all, wheel_requirements, wheel_tag
         from hatch_aotbuild.metadata import check_stated, jax_notes, unpinned
 
         project = open_project(self._manifest, Path(self.root), self._say, packages=self._packages)

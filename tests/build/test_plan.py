@@ -9,10 +9,10 @@ from support.manifests import ENTRY, manifest
 
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.requires_dist import (
+from aotbuild.build.wheel_metadata import (
     wheel_requirements,
+    wheel_tag,
 )
-from aotbuild.build.wheel_tag import wheel_tag
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 

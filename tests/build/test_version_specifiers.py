@@ -6,7 +6,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from aotbuild.build.requires_dist import exactly
+from aotbuild.build.wheel_metadata import exactly
 
 # Every form of a version: patches, fourth numbers, pre-, post- and development releases.
 RELEASES = [

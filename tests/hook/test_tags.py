@@ -10,7 +10,7 @@ import pytest
 from packaging.tags import sys_tags
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 
-from aotbuild.build.wheel_tag import tag_for_all
+from aotbuild.build.wheel_metadata import tag_for_all
 
 # Stands for a hook that compiles an extension module.
 HOOK = """\

@@ -14,7 +14,7 @@ from support.fake_index import NEW, OLD, PYTHON
 from support.fake_index import index as index  # a fixture
 from support.manifests import whole
 
-from aotbuild.build.requires_dist import build_requirements
+from aotbuild.build.wheel_metadata import build_requirements
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest, load_manifest

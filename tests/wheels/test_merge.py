@@ -26,7 +26,7 @@ from support.wheel_files import (
 )
 
 import aotbuild
-from aotbuild.build.requires_dist import pins
+from aotbuild.build.wheel_metadata import pins
 from aotbuild.errors import NoExecutable, WheelRefused
 from aotbuild.format.padding import PaddedDim, Padding
 from aotbuild.format.record import Golden, Record
