@@ -119,22 +119,6 @@ def python_version(text: str) -> str:
     return text
 
 
-def line_problem(text: str) -> str | None:
-    """Return why uv would not take a requirement as a line of a file, None if it would.
-
-    A line break would begin an option or another requirement; `packaging` takes one in a URL, as
-    any character but a space and a tab. A backslash joins a line with the next. And uv replaces
-    `${NAME}` by an environment variable, which would then be sent to a server and printed.
-    """
-    if not text.isprintable():  # also not with U+0085, U+2028, or another space than " "
-        return "has a line break, a control character or an odd space"
-    if "$" in text:
-        return "has a '$', which would name an environment variable; write %24 in a URL"
-    if "\\" in text:
-        return "has a backslash"
-    return None
-
-
 def scalar(value: Any) -> Any:
     """Check a value of ``config``: one finite scalar."""
     if not isinstance(value, None | bool | int | float | str):

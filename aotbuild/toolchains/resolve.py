@@ -13,9 +13,7 @@ from pathlib import Path
 from aotbuild.errors import PlanError
 from aotbuild.format.files import naming, read_regular_text, write_whole
 from aotbuild.format.temporary import temporary_folder
-from aotbuild.format.words import quote
 from aotbuild.manifest import Manifest
-from aotbuild.manifest.names import line_problem
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_root, locked, run_uv, running_python
@@ -46,7 +44,7 @@ def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock,
     if committed is not None:
         return checked_lock(wanted, python, committed), committed
     inputs = {
-        "requirements": _lines(wanted),
+        "requirements": list(wanted.requirements),
         "python": python,
         "machine": [platform.system(), platform.machine()],
         # Settings of uv name the indexes that versions come from.
@@ -93,39 +91,23 @@ def compile_lock(
     Versions in the lock `before` are kept where possible. What is neither a wheel nor says in a
     file what it requires would have to be built to find out, which runs its code: it is refused.
     """
-    lines = _lines(wanted)
     with temporary_folder() as temporary:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         with naming(temporary):
-            given.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            given.write_text("".join(f"{line}\n" for line in wanted.requirements), encoding="utf-8")
             if before is not None:
                 made.write_text(before, encoding="utf-8")
+        # This Python only says which machine it is on: the other one may not be installed.
+        target = ("--python", sys.executable, "--python-version", python)
+        options = ("--quiet", "--no-header", "--no-build", "--format=pylock.toml", "-o", made)
         try:
-            run_uv(_compile(given, made, python), folder)
+            run_uv(("pip", "compile", *target, *options, given), folder)
         except UvFailed as err:
             reason = "\n".join(f"  {line}" for line in str(err).splitlines())
             hint = _SOURCE_HINT if _SOURCE.search(str(err)) else _HINT
             msg = f"{wanted.title}: uv cannot resolve it for Python {python}\n{reason}\n{hint}"
             raise PlanError(msg) from err
         return made.read_text(encoding="utf-8")
-
-
-def _lines(wanted: Wanted) -> list[str]:
-    """Return the requirements as lines of a file; PlanError where uv would take one for more.
-
-    Those of the manifest were checked; here are also the project's, and what hooks made of them.
-    """
-    for text in wanted.requirements:
-        if problem := line_problem(text):
-            msg = f"{wanted.title}: the requirement {quote(text)} {problem}"
-            raise PlanError(msg)
-    return list(wanted.requirements)
-
-
-def _compile(given: Path, made: Path, python: str) -> list[str | Path]:
-    # This Python only says which machine it is on: the other one may not be installed.
-    options = ["--python", sys.executable, "--python-version", python, "--no-header", "--no-build"]
-    return ["pip", "compile", "--quiet", *options, "--format=pylock.toml", "-o", made, given]
 
 
 def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:

@@ -206,3 +206,16 @@ def test_projects_that_do_not_use_the_hooks_need_no_extra(tmp_path: Path) -> Non
     code = f"{WITHOUT}from hatchling import build; build.build_wheel('.')"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
     assert list(tmp_path.glob("*.whl"))
+
+
+def test_variables_of_hatchling_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "s3cr3t")
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "proj"\nversion = "1"\n'
+        'dependencies = ["foo @ https://x.org/{env:TOKEN}/f.whl"]\n'
+        "[tool.hatch.metadata]\nallow-direct-references = true\n"
+    )
+    (found,) = project_requirements(tmp_path)
+    assert found.endswith("https://x.org/s3cr3t/f.whl")
