@@ -136,15 +136,12 @@ def installed(path: Iterable[str], root: Path) -> list[Any]:
         if not folder.is_dir() or real in stdlib or Path(real).name == "lib-dynload":
             continue
         if folder.name in LIBRARIES:
-            found += [_distribution(each, root) for each in _metadata(folder)]
+            places = sorted(each for each in folder.iterdir() if each.name.endswith(_METADATA))
+            found += [_distribution(each, root) for each in places]
             found += [[each.name, file_digest(each)] for each in sorted(folder.glob("*.pth"))]
         elif not (is_walked(root, folder) or _is_own(folder) or _has_no_modules(folder)):
             found.append(_tree(folder))
     return found
-
-
-def _metadata(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.iterdir() if each.name.endswith(_METADATA))
 
 
 def _distribution(place: Path, root: Path) -> list[Any]:

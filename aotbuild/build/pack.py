@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
-from aotbuild.build.assemble import Assembled, assemble
+from aotbuild.build.assemble import assemble
 from aotbuild.build.kept_build import Inputs, keep, recall
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
@@ -146,7 +146,9 @@ def _build(
             raise SourcesEdited(edited, made.failures)
         if made.failures:
             raise BuildError(made.failures, made.total)
-        _finish(staging, folder, made)
+        _drop_unused_blobs(staging, made.records)
+        write_whole(staging / INDEX_NAME, write_index(made.header, made.functions, made.records))
+        put_into_place(staging, folder)
         done, notes = made.done, _notes(made.done)
         is_whole = len(done) == len(plan.units)  # `feedback:` adds units
         may_be_kept = is_whole and not any(each.transient for each in done)
@@ -178,13 +180,6 @@ def _new_package(temporary: Path) -> Path:
     staging.mkdir(mode=0o755)
     (staging / BLOBS).mkdir()
     return staging
-
-
-def _finish(staging: Path, folder: Path, made: Assembled) -> None:
-    """Write the index beside the blobs in `staging`, and move it all to `folder`."""
-    _drop_unused_blobs(staging, made.records)
-    write_whole(staging / INDEX_NAME, write_index(made.header, made.functions, made.records))
-    put_into_place(staging, folder)
 
 
 def _notes(done: Sequence[UnitDone]) -> tuple[str, ...]:

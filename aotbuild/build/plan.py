@@ -98,9 +98,14 @@ def after_feedback(rounds: int) -> str:
 def make_plan(manifest: Manifest, environment: Environment) -> Plan:
     """Expand a manifest into build units; PlanError with every reason why it cannot be built."""
     problems = [*_toolchain_problems(manifest, environment)]
-    problems += _target_problems(manifest, environment)
+    problems += [
+        f"targets: {problem}"
+        for request in manifest.targets
+        for toolchain in environment.toolchains
+        for problem in request.description.problems(request, toolchain, environment)
+    ]
     if problems:
-        raise PlanError(_render(manifest, problems))
+        raise PlanError(_render(manifest, dict.fromkeys(problems)))
     count = sum(_count(manifest, environment, name) for name in manifest.functions)
     if count > MAX_UNITS:
         many = f"{count:,} build units; at most {MAX_UNITS:,} are built at once"
@@ -148,12 +153,13 @@ def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:
 def _units(manifest: Manifest, environment: Environment, name: str) -> Iterator[BuildUnit]:
     function = manifest.functions[name]
     for place, row, statics, request in _signatures(function, manifest.targets):
+        symbolic = tuple((dim, function.export.dims.get(dim, size)) for dim, size in row)
         for target, hardware in request.description.expand(request, function.devices, environment):
             for toolchain in _toolchains(target, environment):
                 yield BuildUnit(
                     name,
                     function,
-                    _symbolic_row(row, function) if target.is_portable else row,
+                    symbolic if target.is_portable else row,
                     statics,
                     target,
                     toolchain,
@@ -187,20 +193,6 @@ def _suffix(target: Target, toolchain: Toolchain, environment: Environment) -> s
     return "" if is_plain else f" with jaxlib {toolchain.jaxlib}"
 
 
-def _symbolic_row(row: SymbolicRow, function: Function) -> SymbolicRow:
-    return tuple((name, function.export.dims.get(name, size)) for name, size in row)
-
-
-def _target_problems(manifest: Manifest, environment: Environment) -> list[str]:
-    found = (
-        f"targets: {problem}"
-        for request in manifest.targets
-        for toolchain in environment.toolchains
-        for problem in request.description.problems(request, toolchain, environment)
-    )
-    return list(dict.fromkeys(found))
-
-
 def _toolchain_problems(manifest: Manifest, environment: Environment) -> Iterator[str]:
     """Yield where an environment is not the one of this manifest: see `find_environment`."""
     wanted = [request.jax for request in manifest.toolchains]
@@ -214,5 +206,5 @@ def _toolchain_problems(manifest: Manifest, environment: Environment) -> Iterato
             yield f"toolchains: jaxlib {jaxlib} is that of several: {remedy}"
 
 
-def _render(manifest: Manifest, problems: list[str]) -> str:
+def _render(manifest: Manifest, problems: Iterable[str]) -> str:
     return "\n".join(f"{manifest.file}: {problem}" for problem in problems)

@@ -69,7 +69,7 @@ def pins(name: str, versions: Iterable[str], *, native: bool, portable: bool) ->
     take the wheel with the executables, and the second for where they take a portable one.
     """
     versions = list(versions)
-    exact, least = f"{name}{exactly(versions)}", f"{name}{_at_least(versions)}"
+    exact, least = f"{name}{exactly(versions)}", f"{name}>={min(versions, key=Version)}"
     if native and portable:
         return [f"{exact}; {ON_LINUX}", f"{least}; {ELSEWHERE}"]
     return [exact if native else least]
@@ -78,10 +78,6 @@ def pins(name: str, versions: Iterable[str], *, native: bool, portable: bool) ->
 def _jax(manifest: Manifest) -> str:
     pins = [request.jax for request in manifest.toolchains]
     return f"jax{exactly(pins) if pins else f'>={_LOWEST}'}"
-
-
-def _at_least(versions: Iterable[str]) -> str:
-    return f">={min(versions, key=Version)}"
 
 
 def _compatible(version: str) -> str:

@@ -66,11 +66,6 @@ def _default_notes(project: Project) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _toolchains(project: Project) -> str:
-    toolchains = project.plan.environment.toolchains
-    return "\n".join(f"toolchain: {toolchain}{_origin(toolchain)}" for toolchain in toolchains)
-
-
 def _origin(toolchain: Toolchain) -> str:
     """Return where an environment other than the running one comes from."""
     if toolchain.recipe is None:
@@ -83,9 +78,11 @@ def _summary(project: Project) -> str:
     """Return the plan in a few lines: units, functions, toolchains, sources."""
     units = project.plan.units
     functions = len({unit.name for unit in units})
+    found = project.plan.environment.toolchains
+    toolchains = "\n".join(f"toolchain: {each}{_origin(each)}" for each in found)
     return (
         f"{plural(len(units), 'unit')} of {plural(functions, 'function')} "
         f"for {project.plan.manifest.package}/_aot\n"
-        f"{_toolchains(project)}\n"
+        f"{toolchains}\n"
         f"sources:   {project.sources.import_root}"
     )

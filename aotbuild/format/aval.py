@@ -76,15 +76,12 @@ def parse_spec(text: str) -> tuple[tuple[int | str, ...], str, bool]:
         msg = f"{text!r} is not an aval; expected dtype[dims], for example f32[8,128] or i32[batch]"
         raise ValueError(msg)
     dtype = long_dtype(match["dtype"])
-    shape = tuple(_parse_dim(dim, text) for dim in _split_dims(match["shape"]))
+    dims = match["shape"].split(",") if match["shape"].strip() else []
+    shape = tuple(_parse_dim(dim.strip(), text) for dim in dims)
     if match["weak"] and dtype.startswith("key<"):
         msg = f"{text!r}: dtype {match['dtype']} has no weak type"
         raise ValueError(msg)
     return shape, dtype, bool(match["weak"])
-
-
-def _split_dims(text: str) -> list[str]:
-    return [dim.strip() for dim in text.split(",")] if text.strip() else []
 
 
 def _parse_dim(dim: str, text: str) -> int | str:

@@ -215,10 +215,6 @@ def _plain_object(value: object) -> Parts:
     raise NotEncodable(msg)
 
 
-def _enum(value: enum.Enum) -> Parts:
-    return "enum", value.name, [("(type)", type(value))]
-
-
 def _dataclass(value: Any) -> Parts:
     names = [name for name in field_names(value) if hasattr(value, name)]
     return "object", None, [("(type)", type(value)), *((f".{n}", getattr(value, n)) for n in names)]
@@ -260,20 +256,11 @@ def _of_type(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
 
-def _is_dataclass_field(value: Any) -> bool:
-    return type_name(type(value)) == "dataclasses.Field"
-
-
 def _is_dataclass(value: Any) -> bool:
     kind = type(value)
     names = ("__reduce_ex__", "__reduce__")
     pickled_as_any = all(getattr(kind, name) is getattr(object, name) for name in names)
     return pickled_as_any and hasattr(kind, "__dataclass_fields__")
-
-
-def _by_type_only(value: Any) -> Parts:
-    """Read a lock or a weak reference: it means nothing in another process."""
-    return "empty", type_name(type(value)), []
 
 
 _PROCESS_ONLY: tuple[type, ...] = (
@@ -307,11 +294,12 @@ _BY_TYPE: dict[type, Callable[[Any], Parts]] = {
 }
 _BY_KIND: tuple[tuple[Callable[[Any], bool], Callable[[Any], Parts]], ...] = (
     (_of_type(type), _type),
-    (_of_type(enum.Enum), _enum),
+    (_of_type(enum.Enum), lambda value: ("enum", value.name, [("(type)", type(value))])),
     (_of_type(set, frozenset), _set),
-    (_is_dataclass_field, _dataclass_field),
+    (lambda value: type_name(type(value)) == "dataclasses.Field", _dataclass_field),
     (_of_type(types.ModuleType), lambda value: ("module", value.__name__, [])),
-    (_of_type(*_PROCESS_ONLY), _by_type_only),
+    # Locks and weak references mean nothing in another process.
+    (_of_type(*_PROCESS_ONLY), lambda value: ("empty", type_name(type(value)), [])),
     *FOREIGN_READERS,
     (_is_dataclass, _dataclass),
 )

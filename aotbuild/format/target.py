@@ -49,7 +49,8 @@ class Target:
         detail, _, counts = rest.rpartition(":")
         devices, at, processes = counts.partition("@")
         numbers = [devices, processes] if at else [devices]
-        if not _is_detail(detail) or not all(map(is_count, numbers)):
+        is_word = detail.isascii() and detail.isprintable() and " " not in detail
+        if not is_word or not 0 < len(detail) <= 200 or not all(map(is_count, numbers)):
             msg = f"{text!r} is not a target; expected platform:detail:devices"
             raise ValueError(msg)
         target = cls(platform, detail, *map(int, numbers))
@@ -72,11 +73,6 @@ class Target:
     def platforms(self) -> tuple[str, ...]:
         """The platforms it can run on."""
         return tuple(self.detail.split(",")) if self.is_portable else (self.platform,)
-
-
-def _is_detail(text: str) -> bool:
-    """Whether this is 1 to 200 characters of printable ASCII without spaces."""
-    return text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= 200
 
 
 def is_count(text: str) -> bool:

@@ -30,6 +30,7 @@ from aotbuild.toolchains.toolchain import (
     Recipe,
     Toolchain,
     environment_of,
+    required_toolchain,
     running_platforms,
     running_toolchain,
 )
@@ -133,8 +134,8 @@ def find_environment(
     `project` are the dependencies of the project, as requirements; `say` gets a line about each
     slow step. PlanError says which toolchain cannot be had, and why.
     """
-    is_named = bool(manifest.toolchains or pinned_jax(project))
-    running = running_toolchain(needed=not is_named)
+    is_named = manifest.toolchains or pinned_jax(project)
+    running = running_toolchain() if is_named else required_toolchain()
     folder = folder_of(manifest)
     toolchains: list[Toolchain] = []
     platforms: list[str] = []
@@ -217,8 +218,7 @@ class ExactToolchain:
             toolchain = by_uv(self.python, lock, None)
             make_environments([toolchain])
             return toolchain
-        running = running_toolchain(needed=True)
-        assert running is not None, "it is needed"
+        running = required_toolchain()
         expected = {"Python": self.python, **dict(self.versions)}
         found = {name: installed_version(name) for name, _ in self.versions}
         found["Python"] = running_python()

@@ -65,16 +65,18 @@ class Environment:
 
 def probe() -> Environment:
     """Read the running environment; PlanError where jax or jaxlib is not installed."""
-    running = running_toolchain(needed=True)
-    assert running is not None, "it is needed"
-    return environment_of((running,), running_platforms())
+    return environment_of((required_toolchain(),), running_platforms())
 
 
-def running_toolchain(*, needed: bool) -> Toolchain | None:
-    """Return what is installed here. Without jax or jaxlib: PlanError if needed, else None."""
-    jax, jaxlib = (_version(n) if needed else installed_version(n) for n in ("jax", "jaxlib"))
-    if jax is None or jaxlib is None:
-        return None
+def running_toolchain() -> Toolchain | None:
+    """Return what is installed here; None without jax or jaxlib."""
+    is_there = installed_version("jax") and installed_version("jaxlib")
+    return required_toolchain() if is_there else None
+
+
+def required_toolchain() -> Toolchain:
+    """Return what is installed here; PlanError without jax or jaxlib."""
+    jax, jaxlib = _version("jax"), _version("jaxlib")
     found = tuple((name, version) for name in plugins() if (version := installed_version(name)))
     return Toolchain(jax, jaxlib, platform.python_version(), found)
 

@@ -128,7 +128,11 @@ def lock_name(manifest: Path, jax: str, python: str | None) -> str:
 def worker_requirements() -> tuple[str, ...]:
     """Return what a worker imports beside jax and aotbuild: aotbuild's extra `worker`."""
     declared = map(Requirement, metadata.requires(OWN) or [])
-    return tuple(f"{r.name}{r.specifier}" for r in declared if _is_of_extra(r, "worker"))
+    return tuple(
+        f"{each.name}{each.specifier}"
+        for each in declared
+        if each.marker and each.marker.evaluate({"extra": "worker"}) and not each.marker.evaluate()
+    )
 
 
 def plugin_needs(manifest: Manifest) -> bool:
@@ -139,11 +143,6 @@ def plugin_needs(manifest: Manifest) -> bool:
 def _for_targets(manifest: Manifest, jax: str) -> tuple[str, ...]:
     found = (r for target in manifest.targets for r in target.description.packages(jax, target))
     return tuple(dict.fromkeys(found))
-
-
-def _is_of_extra(requirement: Requirement, extra: str) -> bool:
-    marker = requirement.marker
-    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate()
 
 
 def _is_installed(text: str) -> bool:

@@ -62,10 +62,11 @@ def check_contents(source: Source, names: Iterable[str]) -> Contents:
     problems: list[str] = []
     records = _read_all(index, problems)
     blobs = {b.path: b for r in records for b in r.blobs()}
+    strays = [name for name in names if name != INDEX_NAME and name not in blobs]
     outcomes = (
         concluded("index", index.place, problems),
         concluded("blobs", source.path, _blob_problems(partial(read_blob, source), blobs)),
-        concluded("files", source.path, _strays(names, blobs)),
+        concluded("files", source.path, [f"{n!r} belongs to no record" for n in strays]),
     )
     return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
 
@@ -115,11 +116,6 @@ def _blob_problems(read: Callable[[Blob], object], blobs: dict[str, Blob]) -> It
             read(blob)
         except AotbuildError as err:
             yield str(err)
-
-
-def _strays(names: Iterable[str], blobs: dict[str, Blob]) -> Iterator[str]:
-    known = {INDEX_NAME, *blobs}
-    yield from (f"{name!r} belongs to no record" for name in names if name not in known)
 
 
 # --- the wheel as a file --------------------------------------------------------------------------

@@ -177,12 +177,9 @@ def _difference(
 def _distance(have: Any, want: Any) -> Any:
     """Return the differences of integers or booleans, without wrapping around."""
     if have.dtype.kind == "b" or have.dtype.itemsize == 8:
-        return np.where(have == want, 0.0, np.maximum(1.0, _gap(have, want)))
+        gap = np.abs(have.astype(np.float64) - want.astype(np.float64))
+        return np.where(have == want, 0.0, np.maximum(1.0, gap))
     return np.abs(have.astype(np.int64) - want.astype(np.int64))
-
-
-def _gap(have: Any, want: Any) -> Any:
-    return np.abs(have.astype(np.float64) - want.astype(np.float64))
 
 
 def _worst(name: str, shape: tuple[int, ...], indices: Any, found: tuple[Any, ...]) -> str:

@@ -96,7 +96,8 @@ def _joined_header(
     for key in sorted({key for header in headers for key in header}):
         values = [header[key] for header in headers if key in header]
         if key in _VERSIONS:
-            joined[key] = _join_versions(map(str, values))
+            versions = {v for value in values for v in str(value).split(", ") if v}
+            joined[key] = ", ".join(sorted(versions, key=lambda v: (_version(v), v)))
         elif any(value != values[0] for value in values):
             shown = " and ".join(sorted({repr(value) for value in values}))
             remedy = f"; choose with --{key}" if key == _FALLBACK else ""
@@ -104,11 +105,6 @@ def _joined_header(
         else:
             joined[key] = values[0]
     return joined, problems
-
-
-def _join_versions(texts: Iterable[str]) -> str:
-    versions = {version for text in texts for version in text.split(", ") if version}
-    return ", ".join(sorted(versions, key=lambda version: (_version(version), version)))
 
 
 def _version(text: str) -> Version:
@@ -212,9 +208,8 @@ def _same_outputs(here: Built, one: Record, there: Built, other: Record) -> bool
     outputs = one.calling.outputs or other.calling.outputs
     dtypes = {str(index): aval.dtype for index, aval in enumerate(outputs)}
     pair = tuple(
-        _samples(built.read(record.golden.outputs.path))
-        for built, record in ((here, one), (there, other))
-        if record.golden
+        _samples(built.read(golden.outputs.path))
+        for built, golden in ((here, one.golden), (there, other.golden))
     )
     names = [{name for name in each if SPREAD not in name} for each in pair]
     return names[0] == names[1] and all(

@@ -133,7 +133,12 @@ class OpenedWheel:
 def open_wheel(path: Path) -> Iterator[OpenedWheel]:
     """Open a wheel; WheelRefused if it fails a check of `verify`, or was split already."""
     WheelName.parse(path)
-    contents = _checked(path)
+    examined = examine(path)
+    if examined.failed:
+        failed = [outcome for outcome in examined.outcomes if outcome.status.is_failure]
+        reasons = [f"{o.check}: {reason}" for o in failed for reason in o.reasons]
+        raise WheelRefused(str(path), "its checks fail", reasons, _REMEDY)
+    contents = examined.contents
     assert contents.index is not None, "its checks passed"
     with zipfile.ZipFile(path) as archive:
         folder = contents.index.place.removeprefix(f"{path}/").removesuffix(INDEX_NAME)
@@ -143,15 +148,6 @@ def open_wheel(path: Path) -> Iterator[OpenedWheel]:
             problem = "its METADATA cannot be edited"
             raise WheelRefused(str(path), problem, reasons, _REMEDY)
         yield opened
-
-
-def _checked(path: Path) -> Contents:
-    examined = examine(path)
-    if examined.failed:
-        failed = [outcome for outcome in examined.outcomes if outcome.status.is_failure]
-        reasons = [f"{o.check}: {reason}" for o in failed for reason in o.reasons]
-        raise WheelRefused(str(path), "its checks fail", reasons, _REMEDY)
-    return examined.contents
 
 
 def _built(path: Path, contents: Contents, read: Callable[[str], bytes]) -> Built:

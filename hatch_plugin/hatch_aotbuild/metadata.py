@@ -64,7 +64,7 @@ class AotBuildMetadataHook(MetadataHookInterface):
         manifest = load_manifest(root / read_manifest(_wheel_table(project.hatch)))
         required = project_requirements(root)
         is_named = manifest.toolchains or pinned_jax(required)
-        if not is_named and running_toolchain(needed=False) is None:
+        if not is_named and running_toolchain() is None:
             return None
         environment = find_environment(manifest, required, _say)
         return wheel_requirements(make_plan(manifest, environment))
