@@ -115,6 +115,7 @@ def test_generations(package: Package, environment: Environment) -> None:
     assert found["four tpu:v5e:2x2:4"].calling.out_specs == (("model",),)
 
 
+@pytest.mark.any_jax
 def test_processes(tmp_path: Path, environment: Environment) -> None:
     targets = f"{tpu('v5e:4x4')}, {tpu('v6e:2x4', more=', processes: 2')}"
     functions = (spread("sixteen", 4, 4), spread("eight", 2, 4))
@@ -126,6 +127,7 @@ def test_processes(tmp_path: Path, environment: Environment) -> None:
     ]
 
 
+@pytest.mark.any_jax
 def test_same_bytes_side_by_side_without_paths(
     tmp_path: Path, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +149,7 @@ def test_same_bytes_side_by_side_without_paths(
     assert sorted(logs.glob("*")) == before
 
 
+@pytest.mark.any_jax
 def test_too_large(tmp_path: Path, environment: Environment) -> None:
     function = (
         "outer: {call: 'proj.model:outer', args: [x: 'f32[262144]'], verify: {golden: never}}"
