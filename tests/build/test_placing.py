@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -52,28 +53,20 @@ def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:
     assert ((one / "index").read_text(), (other / "index").read_text()) == ("2", "1")
 
 
-def test_a_folder_that_was_moved_away_is_put_back_by_the_next_build(tmp_path: Path) -> None:
-    """As left by a build that was killed between its two renames."""
-    place = make(tmp_path / "_aot", "old")
-    with workplace(place) as temporary:
-        left = tmp_path / f"{temporary.name}-left"
-    make(left / "replaced" / "_aot", "old")
-    (left / ".aotbuild-lock").touch()
-    (place / "index").unlink()
-    place.rmdir()
-    with workplace(place):
-        assert (place / "index").read_text() == "old"
-        assert not left.exists()
-
-
-def test_a_folder_that_was_replaced_is_not_put_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_what_a_build_left_that_was_killed_between_its_two_renames(
+    tmp_path: Path, is_moved: bool
+) -> None:
+    """A folder that was moved away is put back; one that was replaced is not."""
     place = make(tmp_path / "_aot", "new")
     with workplace(place) as temporary:
         left = tmp_path / f"{temporary.name}-left"
     make(left / "replaced" / "_aot", "old")
     (left / ".aotbuild-lock").touch()
+    if is_moved:
+        shutil.rmtree(place)
     with workplace(place):
-        assert (place / "index").read_text() == "new"
+        assert (place / "index").read_text() == ("old" if is_moved else "new")
         assert not left.exists()
 
 

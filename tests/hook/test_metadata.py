@@ -12,7 +12,7 @@ from textwrap import dedent
 from zipfile import ZipFile
 
 import pytest
-from support.projects import write_project
+from support.projects import PROJECT, write_project
 
 from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild import backend
@@ -25,15 +25,6 @@ package: proj
 functions:
   f: {call: "proj.model:f", args: [x: "f32[4]"]}
 """
-HEAD = """
-[build-system]
-requires = ["hatchling", "aotbuild[build]"]
-build-backend = "hatch_aotbuild.backend"
-
-[project]
-name = "proj"
-version = "1"
-"""
 DYNAMIC = 'dynamic = ["dependencies"]\n'
 HOOK = "[tool.hatch.metadata.hooks.aotbuild]\n"
 BUILD_HOOK = "[tool.hatch.build.targets.wheel.hooks.aotbuild]\n"
@@ -44,7 +35,7 @@ WITHOUT = "import sys; sys.modules['pydantic'] = None; "
 def project(root: Path, monkeypatch: pytest.MonkeyPatch, text: str, more: str = "") -> Path:
     """Write a project and go there, as the process of a build backend does."""
     write_project(root / "project", MANIFEST + more, model="raise SystemExit('not imported')")
-    (root / "project" / "pyproject.toml").write_text(HEAD + text)
+    (root / "project" / "pyproject.toml").write_text(PROJECT + text)
     monkeypatch.chdir(root / "project")
     return root / "project"
 
@@ -176,7 +167,7 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + "depends = []\n" + BUILD_HOOK)
     table = "[tool.hatch.metadata.hooks.aotbuild]"
     assert refused() == f"aotbuild: {table}: unknown key 'depends'; known: dependencies"
-    (root / "pyproject.toml").write_text(HEAD + DYNAMIC + HOOK + BUILD_HOOK)
+    (root / "pyproject.toml").write_text(PROJECT + DYNAMIC + HOOK + BUILD_HOOK)
     (root / "aot.yaml").write_text("version: 1\n")
     assert "aot.yaml:1:1: the key 'functions' is missing" in refused()
 

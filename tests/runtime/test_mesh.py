@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.forks import forked
+from support.forks import DEVICES, forked
 
 pytestmark = pytest.mark.process
 
@@ -59,15 +59,6 @@ devices = jax.devices()
 library = aotbuild.load(sys.argv[1])
 def sharding(devices, *spec, shape=(2, 2), names=("data", "model")):
     return NamedSharding(Mesh(np.array(devices).reshape(shape), names), P(*spec))
-def ids(array):
-    return [d.id for d in array.sharding._device_assignment]
-def refusal(kernel, *args):
-    try:
-        return str(kernel(*args)) and "no refusal"
-    except aotbuild.errors.InvalidArgument as err:
-        return str(err)
-def show(value):
-    print(json.dumps(value))
 """
 
 
@@ -79,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(folder: str, code: str) -> Any:
-    return forked(USE + code, folder, devices=4)
+    return forked(DEVICES + USE + code, folder, devices=4)
 
 
 def test_any_device_of_the_kind(folder: str) -> None:

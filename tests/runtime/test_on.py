@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.forks import forked
+from support.forks import DEVICES, forked
 
 pytestmark = pytest.mark.process
 
@@ -40,15 +40,6 @@ devices = jax.devices()
 library = aotbuild.load(sys.argv[1])
 def compiled():
     return sum(name.startswith("/jax/core/compile") for name in events)
-def ids(array):
-    return [d.id for d in array.sharding._device_assignment]
-def refusal(call, *args):
-    try:
-        return str(call(*args)) and "no refusal"
-    except aotbuild.errors.AotbuildError as err:
-        return str(err)
-def show(value):
-    print(json.dumps(value))
 """
 
 
@@ -60,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(folder: str, code: str) -> Any:
-    return forked(USE + code, folder, devices=8)
+    return forked(DEVICES + USE + code, folder, devices=8)
 
 
 def test_a_view_runs_where_it_says(folder: str) -> None:

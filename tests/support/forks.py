@@ -61,6 +61,22 @@ def server() -> ForkServer:
     return made
 
 
+# For tests of devices: where an array is, why a call is refused, and what a test gets.
+DEVICES = """
+import json
+import aotbuild
+def ids(array):
+    return [d.id for d in array.sharding._device_assignment]
+def refusal(call, *args):
+    try:
+        return str(call(*args)) and "no refusal"
+    except aotbuild.errors.AotbuildError as err:
+        return str(err)
+def show(value):
+    print(json.dumps(value))
+"""
+
+
 def forked(
     code: str, *arguments: str, devices: int = 1, path: Path | None = None, **env: str
 ) -> Any:

@@ -32,8 +32,8 @@ functions:
     call: proj.code:f
     args: [x: "f32[2]"]
 """
-# Of package `proj`, built by the hook. What follows it belongs to the hook's table.
-PYPROJECT = """\
+# The project of package `proj`; what follows it belongs to its table.
+PROJECT = """\
 [build-system]
 requires = ["hatchling", "aotbuild[build]"]
 build-backend = "hatch_aotbuild.backend"
@@ -41,6 +41,9 @@ build-backend = "hatch_aotbuild.backend"
 [project]
 name = "proj"
 version = "1"
+"""
+# The same, built by the hook; what follows it belongs to the hook's table.
+PYPROJECT = f"""{PROJECT}\
 dynamic = ["dependencies"]
 
 [tool.hatch.metadata.hooks.aotbuild]
