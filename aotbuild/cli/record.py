@@ -165,6 +165,7 @@ def _outside(output: Output, found: CallLog) -> None:
 
 def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_run: bool) -> None:
     """Write what was called into the manifest."""
+    from aotbuild.record.check import missing_in_clone
     from aotbuild.record.proposal import propose
 
     proposal = propose(found, out, package)
@@ -181,6 +182,11 @@ def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_ru
     output.document["written"] = written
     files = ", ".join(map(printable, written))
     output.text(f"written: {files}" if written else "nothing was written")
+    modules = {name for entry in proposal.entries.values() for name in entry.modules}
+    if problem := missing_in_clone(out.parent, sorted(modules)):
+        output.document["missing_in_clone"] = problem
+        output.text(printable(f"a build of a fresh clone fails: {problem}"))
+        output.text("put what is missing into the repository, or name another tree under like:")
 
 
 def _verdicts(output: Output, found: CallLog, place: str) -> int:

@@ -188,13 +188,12 @@ class CallLogWriter:
         """Begin; FileExistsError if there is a file that is not a call log."""
         self.path = path.absolute()
         self._is_new, self._has_failed = True, False
-        if self.path.exists() and not self._is_call_log():
-            what = "is there already and is no call log; name another"
-            raise FileExistsError(errno.EEXIST, what, str(path))
-
-    def _is_call_log(self) -> bool:
-        with open_regular(self.path) as file:
-            return FIRST_LINE.startswith(file.read(len(FIRST_LINE)))
+        if self.path.exists():
+            with open_regular(self.path) as file:
+                beginning = file.read(len(FIRST_LINE))
+            if not FIRST_LINE.startswith(beginning):
+                what = "is there already and is no call log; name another"
+                raise FileExistsError(errno.EEXIST, what, str(path))
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Append lines; a full disk does not stop the program."""

@@ -1,14 +1,31 @@
-"""Whether a package has an executable for a call, by what the runtime itself says of it."""
+"""Checks of a recording: whether a package serves its calls, and a clone has its modules."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.record.call_log import CallLog, Tally
 from aotbuild.record.specs import avals_in
 
 if TYPE_CHECKING:
     from aotbuild.record.watcher import CallCheck
+
+_GIT_FILES = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+_IMPORT = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as err:
+        sys.exit(f"importing {name}: {type(err).__name__}: {str(err).partition(chr(10))[0]}")
+"""
 
 
 def check_with(place: str) -> CallCheck:
@@ -43,3 +60,33 @@ def unserved(log: CallLog) -> list[dict[str, Any]]:
             facts = {"call": function.call, "signature": ", ".join(words)}
             found.append((tally.seconds, {**facts, "calls": tally.calls, "why": why}))
     return [facts for _, facts in sorted(found, key=lambda pair: -pair[0])]
+
+
+def missing_in_clone(project: Path, modules: Sequence[str]) -> str:
+    """Return why modules cannot be imported where only git's files are; empty if they can.
+
+    New files that git does not ignore are taken for files that will be committed. Also empty if
+    there is no repository, and if they cannot be imported in the project itself: this environment
+    may be another one than that of the program.
+    """
+    if not modules or shutil.which("git") is None:
+        return ""
+    listed = subprocess.run(_GIT_FILES, cwd=project, capture_output=True, check=False)
+    names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    with temporary_folder(what="clone-") as folder:
+        for name in filter(lambda name: (project / name).is_file(), names):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(project / name, folder / name)
+        problem = _import_problem(folder, modules) if names else ""
+    return "" if problem and _import_problem(project, modules) else problem
+
+
+def _import_problem(folder: Path, modules: Sequence[str]) -> str:
+    """Return the first error of importing modules from a folder or its src/, as a build does."""
+    paths = [str(folder.absolute() / "src"), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(filter(None, paths))
+    variables = {**os.environ, "PYTHONPATH": path, "AOTBUILD_BUILDING": "1"}
+    command = [sys.executable, "-B", "-c", _IMPORT, *modules]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, check=False)
+    lines = done.stderr.decode(errors="replace").splitlines()
+    return lines[-1] if done.returncode and lines else ""

@@ -70,6 +70,7 @@ class Entry:
         options: The other options.
         notes: What people are told of it.
         todos: What the manifest cannot say: the places and types of trees.
+        modules: What a build imports for `like:`, each once.
     """
 
     function: ObservedFunction
@@ -78,6 +79,7 @@ class Entry:
     options: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     todos: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
     @property
     def body(self) -> dict[str, Any]:
@@ -124,11 +126,12 @@ def _entry(function: ObservedFunction, seen: Sequence[Seen]) -> Entry:
         notes += _notes(dims)
     specs = [argument.spec for each in seen for argument in each.call.arguments]
     todos = tuple(dict.fromkeys(todo for spec in specs for todo in todos_in(spec)))
-    for name in dict.fromkeys(like for spec in specs for like in likes_in(spec)):
-        module = name.partition(":")[0]
-        notes.append(f"like: a build imports {module}; all that it reads must be in the repository")
+    likes = [like.partition(":")[0] for spec in specs for like in likes_in(spec)]
+    modules = tuple(dict.fromkeys(likes))
+    needs = "all that it reads must be in the repository"
+    notes += [f"like: a build imports {module}; {needs}" for module in modules]
     options = _options(function, seen[0])
-    return Entry(function, tuple(seen), tuple(signatures), options, tuple(notes), todos)
+    return Entry(function, tuple(seen), tuple(signatures), options, tuple(notes), todos, modules)
 
 
 def _notes(dims: Dims) -> Iterator[str]:

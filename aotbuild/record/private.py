@@ -223,7 +223,10 @@ def watch_calls(warm: Hook, cold: Missed) -> None:
         return results
 
     # jax would put its own hook, or none, in the place of ours.
-    states = [(each, *_hooks_of(each)) for each in (config.debug_nans, config.debug_infs)]
+    states = [
+        (each, each._update_global_hook, each._update_thread_local_hook)
+        for each in (config.debug_nans, config.debug_infs)
+    ]
     for state, _, _ in states:
         state._add_hooks(lambda _: None, lambda _: None)
     api._post_hook_state.set_global(hook)
@@ -248,11 +251,6 @@ def unwatch_calls() -> None:
 def _is_checking() -> bool:
     """Return whether jax looks for NaN or infinity in all results."""
     return bool(config.debug_nans.value or config.debug_infs.value)
-
-
-def _hooks_of(state: Any) -> tuple[Any, Any]:
-    """Return what jax calls when a setting changes, for the process and for a thread."""
-    return state._update_global_hook, state._update_thread_local_hook
 
 
 def is_tracing() -> bool:

@@ -91,29 +91,26 @@ class Proposal:
             "new": self.is_new,
             "functions": [
                 {
+                    **_costs(entry.function, entry.tally),
                     "name": name,
-                    "call": entry.function.call,
                     "signatures": len(entry.seen),
-                    "calls": entry.tally.calls,
-                    "first_call_seconds": entry.tally.seconds,
                     "notes": [*entry.notes],
                     "todos": [*entry.todos],
                 }
                 for name, entry in self.entries.items()
             ],
             "left_out": [
-                {
-                    "call": each.function.call,
-                    "file": each.function.file,
-                    "line": each.function.line,
-                    "reason": each.reason,
-                    "calls": each.tally.calls,
-                    "first_call_seconds": each.tally.seconds,
-                }
+                {**_costs(each.function, each.tally), "reason": each.reason}
                 for each in self.left_out
             ],
             "text": self.text,
         }
+
+
+def _costs(function: ObservedFunction, tally: Tally) -> dict[str, Any]:
+    """Return where a function is and what its calls cost, as plain data."""
+    facts = {"call": function.call, "file": function.file, "line": function.line}
+    return {**facts, "calls": tally.calls, "first_call_seconds": tally.seconds}
 
 
 def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
@@ -128,8 +125,9 @@ def propose(log: CallLog, manifest: Path, package: str = "") -> Proposal:
     stated, known = functions_in(before or "")
     package = stated or package or _package(log, manifest.parent)
     draft = _Draft(known, package)
-    for function in sorted(log.functions.values(), key=lambda each: -_seconds(log, each)):
-        draft.add(log, function)
+    seconds = {key: log.tally(log.of(key)).seconds for key in log.functions}
+    for key in sorted(seconds, key=seconds.__getitem__, reverse=True):
+        draft.add(log, log.functions[key])
     if before is None and not draft.entries:
         found = "".join(f"\n  {line}" for e in draft.left_out for line in str(e).split("\n"))
         problem = f"no manifest can have what was recorded{found}"
@@ -181,10 +179,6 @@ def _seen(log: CallLog, function: ObservedFunction) -> list[Seen]:
 
 def _sum(seen: list[Seen]) -> Tally:
     return sum((each.tally for each in seen), Tally())
-
-
-def _seconds(log: CallLog, function: ObservedFunction) -> float:
-    return log.tally(log.of(function.key)).seconds
 
 
 def _library(function: ObservedFunction, package: str) -> str:

@@ -308,9 +308,7 @@ def test_what_runs_outside_of_any_jit(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(": 1 time, " in line for line in named[2:])
     assert said[start + 6].startswith("  and ")
     assert "(--json has all)" in said[start + 6]
-    (tmp_path / "calls.jsonl").unlink()
-    done = json.loads(run("record", "--json", "--log", "calls.jsonl", *program).stdout)
-    assert f"{place}:10 in __init__" in [each["place"] for each in done["outside"]]
+    assert f"{place}:10 in __init__" in read_call_log(Path("calls.jsonl")).outside
 
 
 MODEL = """
@@ -344,15 +342,23 @@ def test_an_object_of_the_program_and_a_clone_without_weights(
     (tmp_path / "weights.bin").touch()
     made = "CFG = chat.Cfg()\nnet = chat.Net(CFG)" if of_the_program else "net = chat.net"
     (tmp_path / "serve.py").write_text(SERVE.format(made))
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path(".gitignore").write_text("*.bin\n")
     said = run("record", "--", sys.executable, "serve.py").stdout
     text = (tmp_path / "aot.yaml").read_text()
     assert "serve:" not in text
     if of_the_program:
         assert "TODO: a chat.Net" in said
+        assert "fresh clone" not in said
         return
     assert "like: a build imports chat; all that it reads must be in the repository" in said
+    missing = "FileNotFoundError: [Errno 2] No such file or directory: 'weights.bin'"
+    assert f"a build of a fresh clone fails: importing chat: {missing}\n" in said
+    Path(".gitignore").unlink()
+    (tmp_path / "aot.yaml").unlink()
+    assert "fresh clone" not in run("record", "--", sys.executable, "serve.py").stdout
     (tmp_path / "weights.bin").unlink()
     (tmp_path / "serve.py").unlink()
     failed = run("build", "--out", "out/_aot", code=4).output
     assert "importing chat failed" in failed
-    assert "FileNotFoundError: [Errno 2] No such file or directory: 'weights.bin'" in failed
+    assert missing in failed
