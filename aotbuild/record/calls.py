@@ -85,8 +85,7 @@ def _wrap_of(observed: ObservedFunction) -> Wrap | None:
         return None
     from aotbuild.runtime.jax.wraps import make_wrap
 
-    function = Function("", observed.call, (), (), (), (), wrap=observed.wrap)
-    return make_wrap(function)
+    return make_wrap(Function("", observed.call, (), (), (), (), wrap=observed.wrap))
 
 
 def _shared(wrap: Wrap | None, values: Mapping[str, Any]) -> str:
