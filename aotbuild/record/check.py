@@ -78,7 +78,9 @@ def missing_in_clone(project: Path, modules: Sequence[str]) -> str:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(project / name, folder / name)
         problem = _import_problem(folder, modules) if names else ""
-    return "" if problem and _import_problem(project, modules) else problem
+    if not problem or _import_problem(project, modules):
+        return ""
+    return problem.replace(f"{folder}{os.sep}", "")
 
 
 def _import_problem(folder: Path, modules: Sequence[str]) -> str:
