@@ -168,16 +168,15 @@ class CallLog:
         return sum((self.tallies.get(key, Tally()) for key in calls), Tally())
 
 
-def read_call_log(*paths: Path) -> CallLog:
-    """Return what files hold together; OSError, or InvalidCallLog for another file."""
+def read_call_log(path: Path) -> CallLog:
+    """Return what a file holds; OSError, or InvalidCallLog for another file."""
     found = CallLog()
-    for path in paths:
-        for number, (kind, data) in enumerate(_lines(path), 1):
-            try:
-                _add(found, kind, data)
-            except (LookupError, TypeError, ValueError, AttributeError) as err:
-                place = f"{path}:{number}"
-                raise InvalidCallLog(place, f"{kind}: {type(err).__name__}: {err}") from err
+    for number, (kind, data) in enumerate(_lines(path), 1):
+        try:
+            _add(found, kind, data)
+        except (LookupError, TypeError, ValueError, AttributeError) as err:
+            place = f"{path}:{number}"
+            raise InvalidCallLog(place, f"{kind}: {type(err).__name__}: {err}") from err
     return found
 
 

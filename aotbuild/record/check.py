@@ -71,6 +71,7 @@ def missing_in_clone(project: Path, modules: Sequence[str]) -> str:
     """
     if not modules or shutil.which("git") is None:
         return ""
+    project = project.absolute()
     listed = subprocess.run(_GIT_FILES, cwd=project, capture_output=True, check=False)
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     with temporary_folder(what="clone-") as folder:
@@ -85,8 +86,7 @@ def missing_in_clone(project: Path, modules: Sequence[str]) -> str:
 
 def _import_problem(folder: Path, modules: Sequence[str]) -> str:
     """Return the first error of importing modules from a folder or its src/, as a build does."""
-    paths = [str(folder.absolute() / "src"), os.environ.get("PYTHONPATH", "")]
-    path = os.pathsep.join(filter(None, paths))
+    path = os.pathsep.join((str(folder / "src"), os.environ.get("PYTHONPATH", "")))
     variables = {**os.environ, "PYTHONPATH": path, "AOTBUILD_BUILDING": "1"}
     command = [sys.executable, "-B", "-c", _IMPORT, *modules]
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, check=False)
