@@ -38,17 +38,17 @@ def stored_bytes(aval: Aval) -> int:
     return math.prod(stored_shape(aval)) * int(numpy_dtype(aval.dtype).itemsize)
 
 
-def sample_indices(size: int, most: int = SAMPLES) -> Any:
+def sample_indices(size: int) -> Any:
     """Return the indices of the sampled elements of a flat array of `size`, as sorted int64.
 
-    Up to `most` elements, all; else one from each of so many equal parts, at varying offsets.
+    Up to `SAMPLES` elements, all; else one from each of so many equal parts, at varying offsets.
     """
     import numpy as np
 
-    if size <= most:
+    if size <= SAMPLES:
         return np.arange(size, dtype=np.int64)
-    part = np.arange(most + 1, dtype=np.int64) * size // most
-    jitter = np.arange(most, dtype=np.int64) * _WEYL % (1 << 16)
+    part = np.arange(SAMPLES + 1, dtype=np.int64) * size // SAMPLES
+    jitter = np.arange(SAMPLES, dtype=np.int64) * _WEYL % (1 << 16)
     return part[:-1] + (jitter * (part[1:] - part[:-1]) >> 16)
 
 

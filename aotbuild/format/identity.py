@@ -238,13 +238,13 @@ _PLAIN_TAGS = ("float", "bytes", "complex", "numpy")
 _EVERYWHERE = ("builtins", "jax", "numpy")
 
 
-def numpy_identity(value: Any, most: int = _MOST_BYTES) -> Any:
-    """Return an array of at most that many bytes, or a scalar, of a dtype of jax; else None."""
+def numpy_identity(value: Any) -> Any:
+    """Return an array of at most 256 bytes, or a scalar, of a dtype of jax; else None."""
     from aotbuild.format.dtypes import DTYPES
 
     dtype, is_scalar = str(value.dtype), type_name(type(value)) != "numpy.ndarray"
     is_exact = not is_scalar or type(value) is value.dtype.type
-    if dtype not in DTYPES or not is_exact or value.nbytes > most:
+    if dtype not in DTYPES or not is_exact or value.nbytes > _MOST_BYTES:
         return None
     shape = [] if is_scalar else [list(value.shape)]
     return {"numpy": [dtype, *shape, value.tobytes().hex()]}

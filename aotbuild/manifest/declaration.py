@@ -10,6 +10,7 @@ from aotbuild.manifest.dims import SIGNATURE_OPTIONS
 from aotbuild.manifest.function import Function
 from aotbuild.manifest.problems import Problems, Steps, dotted
 from aotbuild.manifest.reading import KEY
+from aotbuild.manifest.validate import Checked
 from aotbuild.platforms.building import Request
 
 # The steps to each problem from the function, or from a signature of it. KEY comes last where the
@@ -21,31 +22,38 @@ Found: TypeAlias = Iterator[tuple[Steps, str]]
 class Declaration:
     """One function, for checks: its name and options.
 
-    `broken` names the options that were refused already, so that no check reads them;
-    `broken_signatures` does so for each of `signatures:`. For one of these, `prefix` leads to it:
-    there are its args, kwargs, dims and static.
+    For one of its `signatures:`, `prefix` leads to it: there are its args, kwargs, dims and static.
     """
 
     name: str
     model: Function
-    broken: frozenset[str]
+    checked: Checked
     problems: Problems
-    broken_signatures: tuple[frozenset[str], ...] = ()
     prefix: Steps = ()
 
     def each_signature(self) -> Iterator[Declaration]:
         """Yield the function with each of its signatures only."""
         if not self.model.signatures:
             yield self
-            return
-        others = self.broken.difference(SIGNATURE_OPTIONS, ("specs",))
         for index, spec in enumerate(self.model.signatures):
-            yield replace(
-                self,
-                model=self.model.with_signature(spec),
-                broken=others | self.broken_signatures[index],
-                prefix=("signatures", index),
-            )
+            model = self.model.with_signature(spec)
+            yield replace(self, model=model, prefix=("signatures", index))
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The options that were refused already, so that no check reads them."""
+        found: set[object] = set()
+        for path in self.checked.broken:
+            inside = path[2:]
+            if path == ("targets",):
+                found.add("targets")
+            elif path[:2] != ("functions", self.name):
+                continue
+            elif inside[:1] != ("signatures",):
+                found.update(inside)
+            elif not self.prefix or inside[:2] == self.prefix:
+                found.update(inside[2:] or ("signatures", *SIGNATURE_OPTIONS))
+        return frozenset(map(str, found))
 
     def check(self, checks: Checks, targets: tuple[Request, ...]) -> None:
         """Report what the checks find whose options are not broken."""

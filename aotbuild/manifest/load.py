@@ -8,7 +8,6 @@ from pathlib import Path
 from aotbuild.format.canonical import as_utf8, is_utf8, sha256_hex
 from aotbuild.manifest.checks import check_function
 from aotbuild.manifest.declaration import Declaration
-from aotbuild.manifest.dims import SIGNATURE_OPTIONS
 from aotbuild.manifest.model import Manifest
 from aotbuild.manifest.problems import Problems
 from aotbuild.manifest.reader import read_text, read_yaml, refusal
@@ -57,23 +56,8 @@ def _completed(checked: Checked, problems: Problems) -> Manifest:
     """Return the manifest with the files of its targets read, if all of it fits together."""
     targets = read_targets(checked.model, problems)
     check_toolchains(checked.model, problems)
-    for name in checked.model.functions:
+    for name, model in checked.model.functions.items():
         if ("functions", name) in problems.document.places:  # and no stand-in
-            check_function(_declaration(checked, problems, name), targets)
+            check_function(Declaration(name, model, checked, problems), targets)
     problems.raise_any()
     return checked.model.model_copy(update={"targets": targets})
-
-
-def _declaration(checked: Checked, problems: Problems, name: str) -> Declaration:
-    own = checked.broken_in("functions", name)
-    model = checked.model.functions[name]
-    here = ("functions", name, "signatures")
-    every = frozenset(SIGNATURE_OPTIONS)
-    whole = checked.broken_in(*here)
-    signatures = tuple(
-        every if str(index) in whole else checked.broken_in(*here, index)
-        for index in range(len(model.signatures))
-    )
-    inside = frozenset[str]().union(*signatures, every if "signatures" in own else ())
-    broken = own | inside | (checked.broken_in() & {"targets"})
-    return Declaration(name, model, broken, problems, signatures)

@@ -53,10 +53,6 @@ class Checked:
     model: Manifest
     broken: frozenset[Steps]
 
-    def broken_in(self, *path: object) -> frozenset[str]:
-        """Return the names of the replaced keys directly under a path."""
-        return frozenset(str(p[-1]) for p in self.broken if p[:-1] == path)
-
 
 def validate(data: dict[Any, Any], origin: Origin, problems: Problems) -> Checked | None:
     """Return the validated model; None where there is nothing to go on with."""

@@ -277,10 +277,10 @@ def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
     return treedef if is_same else make_treedef(data, made)
 
 
-def restore(tree: Tree, inputs: Any, trees: Trees, place: str, what: str = "an output") -> Any:
+def restore(tree: Tree, inputs: Any, trees: Trees, place: str) -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
-    `place` is where the description stands, `what` whose it is. AotbuildError if a type in the tree
+    `place` is where the description stands. AotbuildError if a type in the tree
     cannot be imported or is not a pytree, InvalidIndex if no tree is described so.
     """
     if tree == LEAF:
@@ -297,7 +297,7 @@ def restore(tree: Tree, inputs: Any, trees: Trees, place: str, what: str = "an o
         at = f"{place}{''.join(f'[{index}]' for index in err.at)}"
         raise InvalidIndex(at, err.expected, f"{err.found} ({err.node})") from err
     except NotRestored as err:
-        msg = f"{what} holds {err}"
+        msg = f"an output holds {err}"
         raise AotbuildError(msg) from err
     except LookupError as err:
         msg = f"an output refers to {err}; rebuild the wheel"

@@ -53,7 +53,6 @@ def verify(
     *,
     load: bool = True,
     timeout: float = DEFAULT_TIMEOUT,
-    workers: int | None = None,
 ) -> Report:
     """Verify a package, a folder or a wheel, and return the report.
 
@@ -61,7 +60,6 @@ def verify(
         place: The name of a package, or a path.
         load: Whether to load and call executables.
         timeout: Seconds for loading and calling one executable.
-        workers: The number of child processes at a time; None for one per CPU.
 
     Raises:
         PackageNotFound, NoArtifacts: There is no package.
@@ -71,7 +69,7 @@ def verify(
     contents, path = examined.contents, examined.path
     if load and not examined.failed:
         jobs = [Job(path, record) for record in contents.records]
-        loads = Children(timeout, workers).run(jobs)
+        loads = Children(timeout).run(jobs)
     else:
         reason = FAILED if examined.failed else NOT_RUN
         subjects = [str(record) for record in contents.records]

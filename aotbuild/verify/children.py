@@ -48,9 +48,9 @@ class Children:
     are files, not pipes: a grandchild that keeps a pipe open would make the parent wait.
     """
 
-    def __init__(self, timeout: float, workers: int | None = None) -> None:
+    def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._workers = workers or os.cpu_count() or 1
+        self._workers = os.cpu_count() or 1
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._accelerator = threading.Lock()

@@ -363,6 +363,6 @@ def test_every_function_of_the_zoo_returns_what_it_did(zoo: Path) -> None:
     index = Index.open((folder / "index").read_bytes(), "index")
     records = [list(index.records(function.name)) for function in index.functions()]
     assert all(any(record.golden for record in of_one) for of_one in records)
-    report = check(folder, load=True, timeout=LIMIT, workers=1)
+    report = check(folder, load=True, timeout=LIMIT)
     assert sum(o.status is Status.PASS for o in goldens(report)) >= len(records)
     assert [o for o in report.outcomes if o.status.is_failure] == []
