@@ -15,9 +15,9 @@ from aotbuild.format.words import bytes_text
 START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
 SHRINK = "shrink"
 _DOING = {
-    PAD: "checking what padding changes",
-    GOLDEN: "computing golden outputs",
-    SHRINK: "comparing with the plain executable",
+    PAD: "checking what padding changes in",
+    GOLDEN: "computing golden outputs of",
+    SHRINK: "comparing with the plain executable of",
 }
 
 _MEANT = "is meant for, by verify: {inputs: module:function}"
@@ -101,7 +101,8 @@ class JobResults:
         else:  # a check of all units that were compiled
             self.stage, self.at_work = message.stage, ()
             for unit, _ in self.compiled:
-                self.listener(UnitBusy(unit, _DOING[message.stage]))
+                doing = f"{_DOING[message.stage]} {unit.signature_label}"
+                self.listener(UnitBusy(unit, doing))
 
     def end(self) -> None:
         """Finish the job: units that still wait for golden outputs have none."""

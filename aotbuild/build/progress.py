@@ -12,7 +12,7 @@ from aotbuild.build.plan import BuildUnit
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.format.words import bytes_text
+from aotbuild.format.words import bytes_text, plural
 
 WAITING, COMPILING, COMPILED, DONE, FAILED = "waiting", "compiling", "compiled", "done", "failed"
 # After so many seconds without a line, and after twice as many each time, up to the last.
@@ -89,8 +89,8 @@ class Step:
 class UnitState:
     """What is known of a unit so far. Times are in seconds, `size` is in bytes.
 
-    `doing` is what its worker does when it does not compile. `stored`: the store had it. Units of
-    one trace share the steps before and after they are compiled.
+    `stored`: the store had it. Units of one trace share the steps before and after they are
+    compiled.
     """
 
     unit: BuildUnit
@@ -98,16 +98,20 @@ class UnitState:
     started: float | None = None
     seconds: float | None = None
     size: int | None = None
-    doing: str = ""
     stored: bool = False
     steps: list[Step] = field(default_factory=list)
 
     def begin(self, doing: str, now: float) -> None:
         """End the step at work, and begin another unless `doing` is empty."""
-        if self.steps and self.steps[-1].end is None:
-            self.steps[-1].end = now
+        if self.at_work:
+            self.at_work.end = now
         if doing:
             self.steps.append(Step(doing, now))
+
+    @property
+    def at_work(self) -> Step | None:
+        """The step that has not ended."""
+        return self.steps[-1] if self.steps and self.steps[-1].end is None else None
 
     def end(self, event: UnitDone, now: float) -> None:
         """Take how it ended."""
@@ -157,15 +161,13 @@ class Tracker:
     def __call__(self, event: Event) -> None:
         """Take an event."""
         with self._lock:
-            state, now = (
-                self._states.setdefault(id(event.unit), UnitState(event.unit)),
-                self.clock(),
-            )
-            state.doing = event.doing if isinstance(event, UnitBusy) else ""
-            is_started = isinstance(event, UnitStarted)
-            state.begin("compiling" if is_started else state.doing, round(now - self._began, 3))
-            if is_started:
+            now = self.clock()
+            state = self._states.setdefault(id(event.unit), UnitState(event.unit))
+            doing = event.doing if isinstance(event, UnitBusy) else ""
+            if isinstance(event, UnitStarted):
+                doing = f"compiling {event.unit}"
                 state.state, state.started = COMPILING, now
+            state.begin(doing, round(now - self._began, 3))
             if isinstance(event, UnitCompiled):
                 state.state = COMPILED
             if isinstance(event, UnitDone):
@@ -173,15 +175,20 @@ class Tracker:
                 self._say(f"[{self.ended}/{len(self._states)}] {state}")
 
     def doing(self) -> str:
-        """Return what the first worker does, and how many others do something else."""
+        """Return what has taken longest so far, how many other steps go on, and what is left.
+
+        Empty if nothing goes on.
+        """
         with self._lock:
-            busy = [
-                state.doing or f"compiling {state.unit}"
-                for state in self._states.values()
-                if state.doing or state.state == COMPILING
-            ]
-        others = len({*busy} - {*busy[:1]})
-        return "".join([*busy[:1], *([f", and {others} more"] if others else [])])
+            steps = [step for state in self._states.values() if (step := state.at_work)]
+            now, total = self.clock() - self._began, len(self._states)
+        if not steps:
+            return ""
+        longest = min(steps, key=lambda step: step.start)
+        others = len({step.doing for step in steps}) - 1
+        more = f", and {others} more" if others else ""
+        left = f"{total - self.ended} of {plural(total, 'unit')} left"
+        return f"{longest.doing} ({now - longest.start:.0f} s){more}; {left}"
 
 
 @contextmanager
@@ -199,10 +206,10 @@ def reminders(tracker: Tracker, say: Say) -> Iterator[None]:
 
 def _remind(tracker: Tracker, say: Say, over: threading.Event) -> None:
     """Say what is waited for where nothing else was said, at longer and longer intervals."""
-    started, patience, ended = tracker.clock(), FIRST_REMINDER, 0
+    patience, ended = FIRST_REMINDER, 0
     while not over.wait(patience):
         if ended != tracker.ended:
             ended, patience = tracker.ended, FIRST_REMINDER
         elif doing := tracker.doing():
-            say(f"{doing} ({tracker.clock() - started:.0f} s)")
+            say(doing)
             patience = min(2 * patience, _LAST_REMINDER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_each_finished_unit_has_a_line(units: list[BuildUnit]) -> None:
 
 
 def test_each_step_has_its_times(units: list[BuildUnit]) -> None:
-    now = iter(range(10, 100))
+    now = count()
     tracker = Tracker(units[:1], clock=lambda: float(next(now)))
     (unit,) = units[:1]
     tracker(UnitBusy(unit, "tracing f(k=1)"))
@@ -83,7 +84,7 @@ def test_each_step_has_its_times(units: list[BuildUnit]) -> None:
     tracker(failed(unit))
     assert [(step.doing, step.start, step.end) for step in tracker.states[0].steps] == [
         ("tracing f(k=1)", 1, 2),
-        ("compiling", 3, 4),
+        ("compiling f(k=1) for cpu:x86-64-v3:1", 3, 4),
         ("computing golden outputs", 5, 6),
     ]
 
@@ -91,10 +92,13 @@ def test_each_step_has_its_times(units: list[BuildUnit]) -> None:
 def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST_REMINDER", 0.01)
     lines: list[str] = []
-    tracker = Tracker(units, lines.append)
+    now = count()
+    tracker = Tracker(units, lines.append, lambda: float(next(now)))
     tracker(UnitStarted(units[1]))
     tracker(UnitBusy(units[0], "tracing f(k=1)"))
     with reminders(tracker, lines.append):
         while not lines:
             time.sleep(0.01)
-    assert lines[0] == "tracing f(k=1), and 1 more (0 s)"
+    # The one that began first, not the first of the plan.
+    compiling = "compiling f(k=True) for cpu:x86-64-v3:1 (2 s)"
+    assert lines[0] == f"{compiling}, and 1 more; 3 of 3 units left"
