@@ -14,7 +14,7 @@ from aotbuild.format.record import Record
 pytestmark = pytest.mark.process
 
 KINDS = """
-import functools, json, os, jax, jax.numpy as jnp, numpy as np, equinox as eqx, aotbuild
+import functools, json, os, jax, jax.numpy as jnp, numpy as np, aotbuild
 from typing import NamedTuple
 from jax.sharding import PartitionSpec as P
 
@@ -32,9 +32,6 @@ class Callable:
     __hash__ = None
     def __call__(self, x): return x + self.w
 instance = Callable()
-mlp = eqx.nn.MLP(3, 2, 4, 1, activation=lambda x: jnp.tanh(x), key=jax.random.key(0))
-mlp_arrays, mlp_rest = eqx.partition(mlp, eqx.is_array)
-def apply_mlp(arrays, x): return eqx.combine(arrays, mlp_rest)(x)
 def spread(*xs): return sum(i * x for i, x in enumerate(xs, 1))
 def first_and_rest(first, *rest, scale=1.0): return scale * first - spread(*rest)
 def left_out(x, b=None, *rest): return x if b is None and not rest else -x
@@ -48,7 +45,6 @@ def static_between(a, mode, b, *, c): return {"plus": a + b, "minus": a - b}[mod
 def decorated(x, n): return x * n
 @jax.jit
 def jitted(x): return x + 1
-eqx_jitted = eqx.filter_jit(jitted)
 
 class Pair(NamedTuple):
     left: jax.Array
@@ -73,6 +69,15 @@ def precision(x): return x @ x
 def in_context(x): return jax.lax.with_sharding_constraint(x * 2, P("d"))
 def many_devices(x): return x + len(jax.devices())
 """
+# Apart, as each job of the other functions would import equinox, too.
+NETS = """
+import jax, jax.numpy as jnp, equinox as eqx
+mlp = eqx.nn.MLP(3, 2, 4, 1, activation=lambda x: jnp.tanh(x), key=jax.random.key(0))
+mlp_arrays, mlp_rest = eqx.partition(mlp, eqx.is_array)
+def apply_mlp(arrays, x): return eqx.combine(arrays, mlp_rest)(x)
+@eqx.filter_jit
+def jitted(x): return x + 1
+"""
 REGISTERED = """
 import jax, numpy as np
 from jaxlib.cpu import _lapack
@@ -91,8 +96,6 @@ FUNCTIONS = {
     "partial": ("partial", X),
     "half_given": ("half_given", "args: [slope: 'f32[3]']"),
     "instance": ("instance", X),
-    "module": ("mlp", X),
-    "mlp_arrays": ("apply_mlp", "args: [arrays: {like: 'proj.kinds:mlp_arrays'}, x: 'f32[3]']"),
     "spread": ("spread", "args: [{a: 'f32[]'}, {b: 'f32[]'}, {c: 'f32[]'}]"),
     "spread_xs": ("spread", "args: [{xs: 'f32[]'}]"),
     "first_and_rest": (
@@ -113,7 +116,6 @@ FUNCTIONS = {
     ),
     "decorated": ("decorated", f"{X}\n    static: {{n: [2, 3]}}"),
     "jitted": ("jitted", X),
-    "eqx_jitted": ("eqx_jitted", X),
     "nothing": ("nothing", X),
     "empty": ("empty", X),
     "no_inputs": ("no_inputs", "{}"),
@@ -140,7 +142,7 @@ FUNCTIONS = {
 PRELUDE = """
 import json, warnings, jax, numpy as np, aotbuild
 lib = aotbuild.load("proj")
-from proj import kinds as k
+from proj import kinds as k, nets
 x = np.arange(1, 4, dtype=np.float32)
 f = np.float32
 def same(found, expected):
@@ -155,8 +157,8 @@ same(lib.class_method(x), x * 3)
 same(lib.partial(x), x * 2)
 same(lib.half_given(x), x * 10)
 same(lib.instance(x), x + np.arange(3, dtype=f))
-same(lib.module(x), k.mlp(x))
-same(lib.mlp_arrays(k.mlp_arrays, x), k.mlp(x))
+same(lib.module(x), nets.mlp(x))
+same(lib.mlp_arrays(nets.mlp_arrays, x), nets.mlp(x))
 same(lib.spread(f(1), f(2), f(3)), f(14))
 same(lib.spread_xs(f(5)), f(5))
 same(lib.first_and_rest(f(10), f(1), f(2), scale=f(2)), f(15))
@@ -208,10 +210,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     )
     functions += "  wide:\n    call: proj.wide:f\n    args: [x: 'f64[3]']\n"
     functions += "    config: {jax_enable_x64: true}\n"
+    functions += f"  module: {{call: 'proj.nets:mlp', {X}}}\n"
+    functions += f"  eqx_jitted: {{call: 'proj.nets:jitted', {X}}}\n"
+    like = "args: [arrays: {like: 'proj.nets:mlp_arrays'}, x: 'f32[3]']"
+    functions += f"  mlp_arrays: {{call: 'proj.nets:apply_mlp', {like}}}\n"
     functions += "  custom:\n    call: proj.registered:custom\n    args: [x: 'f32[2,2]']\n"
     manifest = f"version: 1\npackage: proj\nfunctions:\n{functions}"
     root = tmp_path_factory.mktemp("handled")
-    write_project(root, manifest, kinds=KINDS, registered=REGISTERED, wide=WIDE)
+    write_project(root, manifest, kinds=KINDS, nets=NETS, registered=REGISTERED, wide=WIDE)
     with pytest.MonkeyPatch.context() as patch:
         # What the calling shell sets does not reach the build.
         patch.setenv("PROJ_SHIFT", "0")

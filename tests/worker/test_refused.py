@@ -111,13 +111,13 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "like_strings": ("proj.bad:strings[0] is a builtins.str", "Expected arrays"),
     "like_ref": ("proj.bad:state is a mutable array",),
-    "like_module": ("proj.bad:whole_mlp.activation is a", "eqx.filter(module, eqx.is_array)"),
+    "like_module": ("proj.heavy:whole_mlp.activation is a", "eqx.filter(module, eqx.is_array)"),
     "f64": (
         "functions.f64.args.x: dtype float64 needs 64-bit mode",
         "config: {jax_enable_x64: true}",
     ),
     "opaque_in": (
-        "argument m[1]['m'] is a proj.bad.Module",
+        "argument m[1]['m'] is a proj.heavy.Module",
         "_thread._local keeps its state",
         "eqx.filter or partition",
     ),

@@ -1,14 +1,11 @@
 """Functions that a build must refuse. The tests name lines by the comments `# @name`."""
 
 import functools
-import threading
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
-from jax.experimental.sparse import linalg
 
 
 def identity(x):
@@ -218,26 +215,6 @@ def opaque_deep(x):
     return {"a": [x, (None, {"b": Node(x)})]}
 
 
-class Module(eqx.Module):
-    w: jax.Array
-    hook: object = eqx.field(static=True)
-
-
-def module():
-    return [None, {"m": Module(jnp.zeros(2), threading.local())}]
-
-
-def unequal(m, x):
-    return m[1]["m"].w + x
-
-
-whole_mlp = eqx.nn.MLP(2, 2, 2, 1, key=jax.random.key(0))
-
-
-def apply_mlp(mlp, x):
-    return x
-
-
 def tree():
     return {"w": jnp.zeros((4, 3)), "b": jnp.zeros(3)}
 
@@ -274,8 +251,3 @@ def float0(x, tokens):
 
 def narrow(x):
     return x.astype("float6_e2m3fn").astype(x.dtype)  # @narrow
-
-
-def spsolve(x):
-    data, indices, indptr = x[0, :3], jnp.arange(3), jnp.arange(4)
-    return linalg.spsolve(data, indices, indptr, x[0, :3])  # @spsolve
