@@ -64,8 +64,10 @@ def make(folder: Path) -> list[str]:
 
     jax.config.update("jax_traceback_in_locations_limit", 0)
     lowered = jax.jit(flat).lower(*weights.values(), *inputs.values())
-    plain = jax_private.serialize_executable(lowered.compile())
-    made = {"xla": plain, "rewritten": rewrite(plain, Target.parse("cpu:x86-64-v3:1"))[0]}
+    compiled = lowered.compile()
+    plain = jax_private.serialize_executable(compiled)
+    module = jax_private.compiled_module(compiled)
+    made = {"xla": plain, "rewritten": rewrite(plain, Target.parse("cpu:x86-64-v3:1"), module)[0]}
     for name, executable in made.items():
         (folder / name).write_bytes(executable)
     return list(made)

@@ -104,7 +104,9 @@ class NativeCompiler:
         compiled, hlo, choices = there.compile(lowered.compile, target, hardware, options)
         calls = self.calls.of(hlo, target.platform)
         data = _serialized(compiled, target)
-        data, shrink = rewrite(data, target) if lowered.traced.job.shrink else (data, {})
+        shrink: dict[str, str] = {}
+        if lowered.traced.job.shrink:
+            data, shrink = rewrite(data, target, jax_private.compiled_module(compiled))
         facts = {
             "requires": there.requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],

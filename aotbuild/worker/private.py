@@ -64,14 +64,6 @@ def load_executable(data: bytes, device: Any) -> Any:
     )
 
 
-def operations(executable: Any) -> float:
-    """Return how many floating-point operations XLA counts in what `load_executable` returned.
-
-    0 if it counts none. Private: `LoadedExecutable.cost_analysis`.
-    """
-    return float(executable.cost_analysis().get("flops", 0))
-
-
 def run_executable(executable: Any, arrays: list[Any]) -> list[Any]:
     """Return the outputs of what `load_executable` returned, as numpy arrays.
 

@@ -276,7 +276,9 @@ def test_results_are_the_same_to_the_bit(options: dict[str, Any] | None) -> None
     given = [rng.standard_normal(shape).astype(np.float32) for shape in ((160, 128), (128, 128))]
     compiled = jax.jit(deep, donate_argnums=0).lower(*given).compile(compiler_options=options)
     data = jax_private.serialize_executable(compiled)
-    smaller, facts = rewrite(data, Target.parse("cpu:x86-64-v3:1"))
+    smaller, facts = rewrite(
+        data, Target.parse("cpu:x86-64-v3:1"), jax_private.compiled_module(compiled)
+    )
     assert facts == LOADED
     size, at = varint(smaller, 0)
     thunks = bytes_of(bytes_of(smaller[at + size :], 1), 6)

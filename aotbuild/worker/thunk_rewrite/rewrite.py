@@ -53,11 +53,11 @@ def identity(target: Target, *, shrink: bool, compared: bool) -> Any:
     return [VERSION, "loaded" if shrink else "plain"]
 
 
-def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:
+def rewrite(data: bytes, target: Target, module: Any) -> tuple[bytes, dict[str, str]]:
     """Return an executable that loads faster and runs the same code, and LOADED.
 
-    `data` and an empty dict if it is for another platform, several devices or an unknown jaxlib.
-    `data` and a `note` for the user if XLA does not load the result.
+    `module` is its optimized HLO. `data` and an empty dict if it is for another platform, several
+    devices or an unknown jaxlib. `data` and a `note` for the user if XLA does not load the result.
     """
     if not is_rewritten(target):
         return data, {}
@@ -66,34 +66,40 @@ def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:
     if shrunk is None:
         return data, {}
     try:
-        rewritten = _in_the_same_thread(with_groups, shrunk)
+        rewritten = _in_the_same_thread(with_groups, shrunk, few=_is_few(module))
     except Exception as err:  # noqa: BLE001 (XLA raises many types)
         problem = shorten(str(err)).partition("\n")[0]
         return data, {"note": plain_kept(f"XLA does not load the rewritten executable ({problem})")}
     return rewritten, LOADED if rewritten != data else {}
 
 
-def _in_the_same_thread(data: bytes, shrunk: bytes) -> bytes:
+def _in_the_same_thread(data: bytes, shrunk: bytes, *, few: bool) -> bytes:
     """Return a shrunk executable that XLA starts in the thread in which it starts `data`.
 
-    If `shrunk` is not one, some fusions keep their bodies, so that XLA counts their operations.
+    It does so by whether the operations are `few`. If `shrunk` has others, some fusions keep their
+    bodies, so that XLA counts them.
     """
-    few = _is_few(data)
-    if _is_few(shrunk) == few:
+    if _is_few(_loaded(shrunk)) == few:
         return shrunk
     candidates, kept = fusions(data), 1
     while kept <= min(2 * len(candidates), _MOST_KEPT):
         longer = shrink_program(data, jaxlib_version, candidates[:kept])
-        if longer is not None and _is_few(longer) == few:
+        if longer is not None and _is_few(_loaded(longer)) == few:
             return longer
         kept *= 2
+    _loaded(data)  # raises if XLA does not load it
     return data
 
 
-def _is_few(data: bytes) -> bool:
+def _is_few(module: Any) -> bool:
+    # XLA counts as many when it loads an executable of this module.
+    return jax_private.module_cost(module).get("flops", 0) < _FEW_OPERATIONS
+
+
+def _loaded(data: bytes) -> Any:
+    """Return the HLO module of an executable that XLA loads."""
     # Loading runs none of the code, so this machine need not have its instructions.
-    executable = jax_private.load_executable(data, jax.devices(HOST)[0])
-    return jax_private.operations(executable) < _FEW_OPERATIONS
+    return jax_private.load_executable(data, jax.devices(HOST)[0]).hlo_modules()[0]
 
 
 # --- comparing ----------------------------------------------------------------------------------
