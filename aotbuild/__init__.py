@@ -43,3 +43,8 @@ def __getattr__(name: str) -> Any:
         return DeviceArray
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that were not imported yet."""
+    return sorted({*globals(), *__all__})

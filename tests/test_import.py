@@ -40,3 +40,12 @@ def test_public_names() -> None:
         "precompiled",
     ]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)
+
+
+@pytest.mark.process
+def test_a_build_imports_no_runtime_and_names_are_listed_all_the_same() -> None:
+    code = (
+        "import sys, aotbuild.build.pack; assert 'aotbuild.runtime.library' not in sys.modules;"
+        "assert {'load', 'guard'} <= {*dir(aotbuild)}; aotbuild.load"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
