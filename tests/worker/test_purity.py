@@ -136,7 +136,7 @@ def test_a_value_that_another_trace_left(tmp_path: Path) -> None:
 # Each process imports another one: what a module draws or reads while it is imported.
 IMPORTED = {
     "draws": "import numpy as np\nW = np.random.default_rng().normal(size=3).astype('f4')\n",
-    "clock": "import time\nW = time.time_ns() % 1009\n",
+    "clock": "import time\nW = time.time_ns() % 1_000_003\n",
     "seeded": "import numpy as np\nW = np.random.normal(size=3).astype('f4')\n",
 }
 
