@@ -175,7 +175,9 @@ class _Describer:
             return str(aval_of(value))
         name = self.name(value)
         where = f"{place}: " if place else ""
-        return {"like": name} if name else f"{TODO} {where}a {kind.__module__}.{kind.__qualname__}"
+        what = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        what += " whose keys are no text" if kind is dict else ""
+        return {"like": name} if name else f"{TODO} {where}a {what}"
 
     def name(self, value: Any) -> str | None:
         """Return the name of a global of the same type, structure and avals.

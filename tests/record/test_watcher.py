@@ -70,6 +70,12 @@ class TestWhatIsRecorded:
         assert tally.calls == 3
         assert tally.seconds > 0
 
+    def test_keys_that_are_no_text_are_named(self, recorded: Record) -> None:
+        """Those of `nnx.to_pure_dict` for a list of modules are numbers."""
+        found = recorded(lambda: jax.jit(functions.first_leaf)({"blocks": {0: X}}))
+        (argument,) = one(found, "first_leaf")[1][0].arguments
+        assert argument.spec == {"blocks": "TODO ['blocks']: a dict whose keys are no text"}
+
     def test_static_donated_and_left_out_arguments(self, recorded: Record) -> None:
         def work() -> None:
             functions.with_options(jnp.ones(2), 5)
