@@ -244,7 +244,7 @@ CHECKED = """
 import jax, numpy as np
 import guarded_source
 for size in (2, 3):
-    guarded_source.double(np.ones((size, 4), np.float32))
+    guarded_source.double(jax.numpy.ones((size, 4), np.float32))
 jax.jit(lambda x: x)(1.0)
 """
 
@@ -253,7 +253,7 @@ jax.jit(lambda x: x)(1.0)
 def test_what_no_executable_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime's own verdicts, of the calls that a program makes."""
     (tmp_path / "guarded_source.py").write_text(
-        "import jax\n\n@jax.jit\ndef double(x):\n    return x * 2\n"
+        "import jax\ndef double(x):\n  return x * 2\ndouble = jax.jit(double, donate_argnums=0)\n"
     )
     (tmp_path / "prog.py").write_text(CHECKED)
     example = np.ones((2, 4), np.float32)
@@ -265,7 +265,7 @@ def test_what_no_executable_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     checked = json.loads(done.stdout)["checked"]
     missing = {each["call"]: each["why"] for each in checked["not_served"]}
     assert checked["signatures"] == 3
-    assert [*missing] == ["guarded_source:double", "prog:<lambda>"] or len(missing) == 2
+    assert len(missing) == len(checked["not_served"]) == 2  # a donated array is no reason
     assert "x: expected f32[2,4], found f32[3,4]" in missing["guarded_source:double"]
     assert missing["prog:<lambda>"] == "no function of the package calls prog:<lambda>"
     assert not (tmp_path / "aot.yaml").exists()
