@@ -24,7 +24,7 @@ ALLOWED = {
     "toolchains": {"errors", "format", "manifest", "platforms", "store", "toolchains"},
     "build": {"errors", "format", "manifest", "platforms", "store", "toolchains", "build"},
     "worker": {
-        *("errors", "format", "manifest", "platforms", "store", "toolchains", "build", "worker"),
+        *("errors", "format", "manifest", "platforms", "store", "toolchains", "build", "worker")
     },
     "runtime": {"errors", "format", "platforms", "runtime"},
     "record": {"errors", "format", "manifest", "runtime", "record", "__version__"},

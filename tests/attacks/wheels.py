@@ -133,9 +133,7 @@ def with_other_bytes(built: Built, data: bytes) -> Built:
     blob = Blob(built.record.blob.kind, sha256_hex(data), len(data))
     blobs = {p: d for p, d in built.blobs.items() if p != built.record.blob.path}
     return dataclasses.replace(
-        built,
-        record=dataclasses.replace(built.record, blob=blob),
-        blobs={**blobs, blob.path: data},
+        built, record=dataclasses.replace(built.record, blob=blob), blobs={**blobs, blob.path: data}
     )
 
 

@@ -6,12 +6,7 @@ import pytest
 
 from aotbuild.cli.exit_codes import code_of
 from aotbuild.cli.output import Output
-from aotbuild.errors import (
-    AotbuildError,
-    BuildError,
-    ManifestError,
-    PlanError,
-)
+from aotbuild.errors import AotbuildError, BuildError, ManifestError, PlanError
 
 
 def test_a_terminal_gets_brackets_as_they_are(

@@ -58,16 +58,8 @@ def test_the_document(project: Path) -> None:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     environment = probe()
-    assert list(document) == [
-        "version",
-        "error",
-        "manifest",
-        "package",
-        "toolchains",
-        "host",
-        "units",
-        "notes",
-    ]
+    names = "version error manifest package toolchains host units notes"
+    assert list(document) == names.split()
     assert (document["version"], document["error"], document["package"]) == (1, None, "proj")
     assert document["toolchains"][0]["jax"] == environment.toolchains[0].jax
     assert document["units"][2] == {

@@ -20,10 +20,7 @@ REFUSALS = range(2, 7)
 
 
 def command(
-    *args: object,
-    cwd: Path | None = None,
-    first: Callable[[], Any] | None = None,
-    **env: str,
+    *args: object, cwd: Path | None = None, first: Callable[[], Any] | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `aotbuild ARGS` in a process of its own, as users do; AssertionError if it hangs.
 

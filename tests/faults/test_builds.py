@@ -74,10 +74,7 @@ CASES = {
     ),
     "closes stdout": Case("import os\nos.closerange(1, 2)", alone=True),
     "closes all files": Case(
-        "import os\nos.closerange(3, 300)",
-        CLOSED,
-        alone=True,
-        at_import=True,
+        "import os\nos.closerange(3, 300)", CLOSED, alone=True, at_import=True
     ),
     "prints into a broken stream": Case(
         """
@@ -86,7 +83,7 @@ CASES = {
             def write(self, text): raise ValueError("no")
             def flush(self): raise ValueError("no")
         sys.stdout = sys.stderr = Broken()
-        """,
+        """
     ),
     "changes the folder": Case("import os\nos.chdir('/')"),
     "changes jax": Case(
@@ -108,7 +105,7 @@ CASES = {
         EXITED.format(5),
     ),
     "starts a program in a session of its own": Case(
-        "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)",
+        "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)"
     ),
     "becomes a daemon": Case(
         """
@@ -120,7 +117,7 @@ CASES = {
                 time.sleep(600)
             os._exit(0)
         os.wait()
-        """,
+        """
     ),
 }
 NAMES = {case: f"case_{number}" for number, case in enumerate(CASES)}

@@ -24,10 +24,7 @@ pytestmark = pytest.mark.process
 # --- paths and locales ----------------------------------------------------------------------------
 
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0"}
-NAMES = {
-    "beyond ASCII, in the C locale": ("ü".encode(), C_LOCALE),
-    "not UTF-8": (b"\xff\xfe", {}),
-}
+NAMES = {"beyond ASCII, in the C locale": ("ü".encode(), C_LOCALE), "not UTF-8": (b"\xff\xfe", {})}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -108,10 +108,7 @@ TEXTS = {
         "a number of 100000 characters",
     ),
     "a spec of many characters": (with_options(f"x: '{LONG}'", f"args: [x: '{LONG}']"), "too long"),
-    "3,000 names that are unknown": (
-        with_options(f"donate: [{listed(3000, 'a{}')}]"),
-        "neither",
-    ),
+    "3,000 names that are unknown": (with_options(f"donate: [{listed(3000, 'a{}')}]"), "neither"),
     "a size beyond 2^63": (with_options(f"dims: {{n: {2**63}}}"), "expected at most"),
 }
 

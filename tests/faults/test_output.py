@@ -20,11 +20,7 @@ from support.processes import ROOT, clean_environment
 
 GONE = "gone-1.0-py3-none-any.whl"
 # Arguments, and the exit code where the output is written; 6 is a file that cannot be.
-COMMANDS = [
-    (["schema"], 6),
-    (["plan", "gone.yaml", "--json"], 3),
-    (["inspect", GONE, "--json"], 6),
-]
+COMMANDS = [(["schema"], 6), (["plan", "gone.yaml", "--json"], 3), (["inspect", GONE, "--json"], 6)]
 
 
 def run_into(stdout: object, arguments: list[str]) -> tuple[int, str]:

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aotbuild.format.protobuf import (
-    Malformed,
-    bytes_of,
-    fields,
-    messages_of,
-    number_of,
-    numbers_of,
-)
+from aotbuild.format.protobuf import Malformed, bytes_of, fields, messages_of, number_of, numbers_of
 
 # 1: 150, 2: "text", 3: 1 and 256, packed.
 MESSAGE = b"\x08\x96\x01" + b"\x12\x04text" + b"\x1a\x03\x01\x80\x02"

@@ -30,10 +30,7 @@ def index() -> Seeds:
     yield "rich", index_fuzz.INDEX
     yield "other", index_fuzz.OTHER
     yield "empty", index_fuzz.with_fresh_digests([])
-    header = {
-        **index_fuzz.HEADER,
-        "companions": {"cuda": "p-cuda"},
-    }
+    header = {**index_fuzz.HEADER, "companions": {"cuda": "p-cuda"}}
     yield "header", index_fuzz.with_fresh_digests([], header)
 
 

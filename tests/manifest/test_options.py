@@ -56,10 +56,7 @@ class TestShardings:
         assert found.in_shardings == {
             "x": MeshAxes(("data", None, ("model",))),
             "y": ShardingTree(
-                (
-                    ("w", ShardingTree(((0, MeshAxes(())), ("b", None)))),
-                    ("c", ShardingLike("m:a")),
-                )
+                (("w", ShardingTree(((0, MeshAxes(())), ("b", None)))), ("c", ShardingLike("m:a")))
             ),
         }
         assert found.out_shardings == MeshAxes((("data", "model"),))

@@ -9,18 +9,8 @@ import pytest
 from support.reports import ANALYSIS, HEADER, WEIGHTS, facts_of, make_function, make_record
 
 from aotbuild.report.document import package_document
-from aotbuild.report.facts import (
-    constants,
-    short_label,
-    targets,
-    total_size,
-)
-from aotbuild.report.words import (
-    flops,
-    number,
-    peak_memory,
-    shown,
-)
+from aotbuild.report.facts import constants, short_label, targets, total_size
+from aotbuild.report.words import flops, number, peak_memory, shown
 
 PORTABLE = "portable:cpu:1"
 

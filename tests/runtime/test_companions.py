@@ -15,11 +15,7 @@ from support.processes import fresh
 from support.wheel_files import everywhere, for_target, put_wheel, unpack
 
 import aotbuild
-from aotbuild.errors import (
-    CompanionMismatch,
-    DamagedBlob,
-    NoExecutable,
-)
+from aotbuild.errors import CompanionMismatch, DamagedBlob, NoExecutable
 from aotbuild.runtime import companions
 from aotbuild.runtime.api import locate
 from aotbuild.runtime.checked_blobs import open_index

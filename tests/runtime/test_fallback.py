@@ -16,12 +16,7 @@ import pytest
 from support.packages import Built, build, portable, write
 
 import aotbuild
-from aotbuild.errors import (
-    CompilationForbidden,
-    DamagedBlob,
-    NoExecutable,
-    SignatureMismatch,
-)
+from aotbuild.errors import CompilationForbidden, DamagedBlob, NoExecutable, SignatureMismatch
 from aotbuild.format.index import write_index
 from aotbuild.format.signature import Function
 from aotbuild.manifest import parse_manifest

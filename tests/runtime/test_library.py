@@ -13,13 +13,7 @@ import pytest
 from support.packages import ISA, build, write
 
 import aotbuild
-from aotbuild.errors import (
-    AotbuildError,
-    DamagedBlob,
-    MissingJax,
-    NoExecutable,
-    UnknownFunction,
-)
+from aotbuild.errors import AotbuildError, DamagedBlob, MissingJax, NoExecutable, UnknownFunction
 from aotbuild.format.index import write_index
 from aotbuild.format.signature import LIBRARY_NAMES
 from aotbuild.format.target import Target

@@ -82,8 +82,7 @@ def test_other_trees(library: Any, params: Any, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrays", "kind"),
-    [("jax", FrozenDict), *product(["jax", "numpy"], [dict, OrderedDict])],
+    ("arrays", "kind"), [("jax", FrozenDict), *product(["jax", "numpy"], [dict, OrderedDict])]
 )
 def test_few_other_names_of_many(tmp_path: Path, arrays: Any, kind: Any) -> None:
     """A message names at most ten that are missing, and ten that are not expected."""

@@ -178,10 +178,7 @@ def test_keys_and_a_donated_input(tmp_path: Path) -> None:
 def test_what_has_no_golden_outputs_says_why(tmp_path: Path) -> None:
     built = packages.build("f", half, X)
     outcome = golden_of(tmp_path, built)
-    assert (outcome.status, outcome.reasons) == (
-        Status.NOT_CHECKED,
-        ("it has no golden outputs",),
-    )
+    assert (outcome.status, outcome.reasons) == (Status.NOT_CHECKED, ("it has no golden outputs",))
     record = dataclasses.replace(built.record, provenance={"golden": "too large"})
     outcome = golden_of(tmp_path / "why", dataclasses.replace(built, record=record))
     assert outcome.reasons == ("it has no golden outputs: too large",)
@@ -224,8 +221,7 @@ def test_golden_outputs_that_do_not_fit_fail(tmp_path: Path, outputs: bytes, rea
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"\x00" * 30, serialize({"constant": np.zeros(7)}), serialize({"x": np.zeros(6)})],
+    "data", [b"", b"\x00" * 30, serialize({"constant": np.zeros(7)}), serialize({"x": np.zeros(6)})]
 )
 def test_given_inputs_that_do_not_fit_fail(tmp_path: Path, data: bytes) -> None:
     built = packages.build("f", half, X)

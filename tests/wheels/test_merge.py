@@ -17,13 +17,7 @@ from attacks import wheels
 from support.cli import run
 from support.packages import Built, build, portable
 from support.reports import make_blob
-from support.wheel_files import (
-    contents,
-    for_target,
-    put_wheel,
-    text,
-    with_provenance,
-)
+from support.wheel_files import contents, for_target, put_wheel, text, with_provenance
 
 import aotbuild
 from aotbuild.build.wheel_metadata import pins

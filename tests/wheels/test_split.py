@@ -128,11 +128,9 @@ class TestSplit:
         options = (*options, "--python", sys.executable)
         command = [uv_program(), "pip", "compile", "--quiet", *map(str, options), "-"]
         found = subprocess.run(command, input="demo[cuda]", capture_output=True, text=True)
-        assert {
-            "demo-aot-cuda==1.0",
-            f"jax-cuda13-plugin=={JAX}",
-            f"jax-cuda13-pjrt=={JAX}",
-        } < set(found.stdout.split()), found.stderr
+        assert {"demo-aot-cuda==1.0", f"jax-cuda13-plugin=={JAX}", f"jax-cuda13-pjrt=={JAX}"} < set(
+            found.stdout.split()
+        ), found.stderr
         assert "nvidia-cublas==" in found.stdout
 
     def test_a_base_may_keep_nothing(self, wheel: Path, tmp_path: Path) -> None:

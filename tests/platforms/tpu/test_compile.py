@@ -121,10 +121,7 @@ def test_processes(tmp_path: Path, environment: Environment) -> None:
     functions = (spread("sixteen", 4, 4), spread("eight", 2, 4))
     package = build(tmp_path, environment, targets, *functions)
     found = [(str(r.target), r.requires.processes, r.requires.topology) for r in package.records]
-    assert found == [
-        ("tpu:v5e:4x4:16@4", 4, "4x4"),
-        ("tpu:v6e:2x4:8@2", 2, "2x4"),
-    ]
+    assert found == [("tpu:v5e:4x4:16@4", 4, "4x4"), ("tpu:v6e:2x4:8@2", 2, "2x4")]
 
 
 @pytest.mark.any_jax

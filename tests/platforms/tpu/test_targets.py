@@ -44,10 +44,7 @@ def test_without_mesh_one_device_of_each(here: Environment) -> None:
     assert [target for target, _ in found] == ["tpu:v5e:1x1:1", "tpu:v4:2x2x2:1"]
     one, four = (hardware for _, hardware in found)
     assert (one.kind, one.memory) == ("TPU v5 lite", 16911433728)
-    assert dict(one.description) == {
-        "topology_name": "v5e:1x1",
-        "chips_per_host_bounds": (1, 1, 1),
-    }
+    assert dict(one.description) == {"topology_name": "v5e:1x1", "chips_per_host_bounds": (1, 1, 1)}
     assert dict(four.description)["chip_config_name"] == "megacore"
     assert Hardware.from_json(four.to_json()) == four
 

@@ -15,12 +15,7 @@ from support import packages
 from support.numpy_backend import both, with_numpy
 from support.packages import build
 
-from aotbuild.errors import (
-    AotbuildError,
-    InvalidArgument,
-    NoExecutable,
-    SignatureMismatch,
-)
+from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
 from aotbuild.platforms.base import Client
 from aotbuild.runtime import devices
 from aotbuild.runtime.jax.backend import JaxExecutable

@@ -101,7 +101,7 @@ def test_called_where_jax_is_not_installed(python: Path, tmp_path: Path) -> None
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [
-        *(True, [4.0, 5.0], "bfloat16", [1.0, 2.0, 3.0], "MissingJax"),
+        *(True, [4.0, 5.0], "bfloat16", [1.0, 2.0, 3.0], "MissingJax")
     ]
 
 
