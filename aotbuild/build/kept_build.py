@@ -278,16 +278,16 @@ def keep(
     store: Store,
     key: str,
     folder: Path,
+    index: bytes,
     records: Iterable[Record],
     stored: Mapping[str, str],
     notes: tuple[str, ...],
 ) -> None:
-    """Keep a finished package; `stored` has the store's keys of blobs by their SHA-256.
+    """Keep a finished package with its index; `stored` has the store's keys of blobs by SHA-256.
 
     Executables that the store may not keep, as XLA measured while it compiled them, keep a build
     from being kept, too.
     """
-    index = (folder / INDEX_NAME).read_bytes()
     places = {record: number for number, record in enumerate(map(identity_of, _records_of(index)))}
     blobs: dict[str, str] = {}
     for file in sorted((folder / BLOBS).iterdir()):

@@ -19,7 +19,7 @@ from aotbuild.build.run_units import LOCAL, BuildOptions, chosen_executor, run_u
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, SourcesEdited
 from aotbuild.format.files import write_whole
-from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, write_index
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, SOURCES, Index, write_index
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.record import Record
 from aotbuild.format.words import bytes_text, plural
@@ -78,16 +78,23 @@ def build_project(
     say: Say,
     options: BuildOptions = _DEFAULT,
     tracker: Tracker | None = None,
+    *,
+    in_place: bool = False,
 ) -> Package:
     """Make the environments that compile, and build a project into `folder`.
 
-    `say` gets a line for each slow step and for each unit. See `build_package`.
+    `say` gets a line for each slow step and for each unit. A package that is built `in_place`, in
+    its source folder, states the digests of its modules. See `build_package`.
     """
     started = monotonic()
+    sources = project.sources
+    if in_place:  # before anything is read, so that no later edit passes for what was compiled
+        functions = project.plan.manifest.functions.values()
+        sources = sources.stating(name for each in functions for name in each.references)
     make_environments(project.plan.environment.toolchains, say)
     tracker = tracker or Tracker(project.plan.units, say)
     with reminders(tracker, say):
-        package = build_package(project.plan, project.sources, folder, tracker, options)
+        package = build_package(project.plan, sources, folder, tracker, options)
     return replace(package, seconds=monotonic() - started)
 
 
@@ -134,6 +141,7 @@ def _build(
         if key and not options.fresh:
             kept = _recalled(plan, key, folder, temporary, build_store)
             if kept is not None:
+                _place(temporary / FOLDER_NAME, folder, sources)
                 for unit, record in zip(plan.units, kept.records, strict=True):
                     listener(UnitDone(unit, record=record, stored=True))
                 return kept
@@ -147,14 +155,15 @@ def _build(
         if made.failures:
             raise BuildError(made.failures, made.total)
         _drop_unused_blobs(staging, made.records)
-        write_whole(staging / INDEX_NAME, write_index(made.header, made.functions, made.records))
-        put_into_place(staging, folder)
+        index = write_index(made.header, made.functions, made.records)
+        write_whole(staging / INDEX_NAME, index)
+        _place(staging, folder, sources)
         done, notes = made.done, _notes(made.done)
         is_whole = len(done) == len(plan.units)  # `feedback:` adds units
         may_be_kept = is_whole and not any(each.transient for each in done)
         # Not if a file was edited meanwhile.
         if key and may_be_kept and inputs.key(files) == key:
-            keep(build_store.store, key, folder, made.records, run.stored, notes)
+            keep(build_store.store, key, folder, index, made.records, run.stored, notes)
         packed = replace(plan, units=tuple(each.unit for each in done))
         stored = sum(each.stored for each in done)
         return Package(folder, packed, made.records, notes, stored)
@@ -163,15 +172,23 @@ def _build(
 def _recalled(
     plan: Plan, key: str, folder: Path, temporary: Path, build_store: BuildStore
 ) -> Package | None:
-    """Return the package that an equal build has made, written to its folder; None if none was."""
+    """Return the package that an equal build has made, not placed yet; None if none was."""
     staging = _new_package(temporary)
     kept = recall(build_store.store, key, staging)
     if kept is None:
         shutil.rmtree(staging)
         return None
-    put_into_place(staging, folder)
     records = tuple(kept.records())
     return Package(folder, plan, records, kept.notes, stored=len(records), recalled=True)
+
+
+def _place(staging: Path, folder: Path, sources: SourceTree) -> None:
+    """Move a finished package to its place, with what it states of its sources."""
+    if sources.digests:
+        path = staging / INDEX_NAME
+        index = Index.open(path.read_bytes(), str(path))
+        write_whole(path, index.with_header(**{SOURCES: dict(sources.digests)}))
+    put_into_place(staging, folder)
 
 
 def _new_package(temporary: Path) -> Path:

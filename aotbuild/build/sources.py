@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.format.files import file_digest
 from aotbuild.format.index import FOLDER_NAME
 
 # Files that can be imported, and the folders in a package whose files are made.
@@ -18,11 +22,15 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class SourceTree:
-    """A project's root, the folder its package is imported from, and the package's name."""
+    """A project's root, the folder its package is imported from, and the package's name.
+
+    `digests` are those that a package states which is built in its source folder; see `stating`.
+    """
 
     root: Path
     import_root: Path
     package: str
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def below(self, path: Path) -> str | None:
         """Return a path relative to the project's folder, with slashes; None for one elsewhere."""
@@ -33,6 +41,23 @@ class SourceTree:
     def artifacts(self) -> str:
         """The path of `_aot` below site-packages, as `tinyformer/_aot`."""
         return "/".join((*self.package.split("."), FOLDER_NAME))
+
+    def stating(self, references: Iterable[str]) -> SourceTree:
+        """Return it with the SHA-256 of each module below the top levels of package and references.
+
+        Paths are relative to the folder that holds `_aot`. Modules elsewhere are left out.
+        """
+        home = (self.import_root / self.artifacts).parent
+        digests: dict[str, str] = {}
+        for top in {
+            each.partition(":")[0].partition(".")[0] for each in (self.package, *references)
+        }:
+            place = self.import_root / top
+            for path in (place.with_suffix(".py"), *place.rglob("*.py")):
+                if _NO_MODULES.isdisjoint(path.relative_to(place.parent).parts):
+                    with suppress(OSError):  # no such file, or it may not be read
+                        digests[Path(os.path.relpath(path, home)).as_posix()] = file_digest(path)
+        return replace(self, digests=digests)
 
 
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:

@@ -92,7 +92,7 @@ def build(
     options = BuildOptions(jobs, executor, fresh)
     tracker = Tracker(project.plan.units, say)
     try:
-        package = build_project(project, folder, say, options, tracker)
+        package = build_project(project, folder, say, options, tracker, in_place=in_place)
     except BuildError as err:
         output.document["failures"] = [vars(failure) for failure in err.failures]
         raise

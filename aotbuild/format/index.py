@@ -44,6 +44,8 @@ FOLDER_NAME = "_aot"
 COMPANIONS = "companions"
 # The key of the header of an editable install: what `jax.jit` is told, by function.
 EDITABLE = "editable"
+# The key of the header of what was built in its source folder: the digest of each module.
+SOURCES = "sources"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
 _HEX = b"0123456789abcdef"
@@ -72,10 +74,14 @@ def write_index(
         rows.append(f"{key} {offset:012x} {len(data):08x} {sha256_hex(data)}\n".encode())
         body.append(data + b"\n")
         offset += len(data) + 1
-    head = canonical_json({**header, "objects": offset, "rows": len(rows)}) + b"\n"
-    vouched = head + b"".join(rows)
+    whole = {**header, "objects": offset, "rows": len(rows)}
+    return _with_head(whole, b"".join(rows), b"".join(body))
+
+
+def _with_head(header: Mapping[str, Any], rows: bytes, body: bytes) -> bytes:
+    vouched = canonical_json(header) + b"\n" + rows
     start = MAGIC + str(FORMAT).encode() + b"\n" + sha256_hex(vouched).encode() + b"\n"
-    return start + vouched + b"".join(body)
+    return start + vouched + body
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,11 @@ class Index:
         """The identity of the package, as `sha256:…`: the second line, which covers the rest."""
         _, line, _ = self.start.decode("ascii").split("\n")
         return f"sha256:{line}"
+
+    def with_header(self, **entries: Any) -> bytes:
+        """Return the bytes of this index with more entries in its header."""
+        body = self._bytes(self._objects, len(self._data))
+        return _with_head({**self.header, **entries}, bytes(self._table), body)
 
     @property
     def row_count(self) -> int:

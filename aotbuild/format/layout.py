@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from aotbuild.format.index import COMPANIONS, Index
+from aotbuild.format.files import file_digest
+from aotbuild.format.index import COMPANIONS, SOURCES, Index
 from aotbuild.format.record import Record
 from aotbuild.format.values import cut
 
@@ -61,6 +64,26 @@ def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
         msg = f"header: {COMPANIONS}: expected a distribution for each part, found {shown}"
         raise ValueError(msg)
     return dict(found)
+
+
+def source_problem(header: Mapping[str, Any], folder: str) -> str:
+    """Return which modules changed since a package was built in its source folder; else empty.
+
+    `folder` is its `_aot` folder, which may have been moved: a missing module is no change.
+    """
+    place, edited = Path(folder).absolute(), []
+    for name, digest in header.get(SOURCES, {}).items():
+        with suppress(OSError, ValueError):
+            if file_digest(place.parent / name) != digest:
+                edited.append(name)
+    if not edited:
+        return ""
+    more = f" and {len(edited) - 3} more" if edited[3:] else ""
+    return (
+        f"{header.get('package', folder)} was compiled in its source folder, and these files "
+        f"changed since: {', '.join(edited[:3])}{more}\nRun `aotbuild build --in-place` again; or "
+        f"remove {place}, and calls of an editable install go to the source."
+    )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from aotbuild.format.index import COMPANIONS
+from aotbuild.format.index import COMPANIONS, SOURCES
 from aotbuild.format.layout import PART
 from aotbuild.format.record import Record
 from aotbuild.report.document import call_text, pad_text, requirement_words
@@ -55,6 +55,8 @@ def title_lines(facts: PackageFacts) -> Iterator[str]:
     yield f"  fallback  {shown(header.get('fallback', '-'))}"
     golden = sum(record.golden is not None for record in records)
     yield f"  golden    outputs of {golden} of {plural(len(records), 'executable')}"
+    if SOURCES in header:
+        yield f"  sources   {plural(len(header[SOURCES]), 'module')} around it, as of this build"
     if COMPANIONS in header:
         stated = header[COMPANIONS]
         found = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import AotbuildError, MissingJax, NoExecutable, UnknownFunction
-from aotbuild.format.index import COMPANIONS, EDITABLE, Index
+from aotbuild.format.index import COMPANIONS, EDITABLE, SOURCES, Index
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.target import HOST
@@ -162,6 +162,11 @@ class Package:
     def _begin(self, header: Mapping[str, Any]) -> None:
         """Refuse what cannot be called here, log an editable install, and watch for forks."""
         name = str(header.get("package", self.source.path))
+        if SOURCES in header:
+            from aotbuild.format.layout import source_problem  # few are built in source folders
+
+            if problem := source_problem(header, self.source.path):
+                raise AotbuildError(problem)
         if header.get(EDITABLE):
             from aotbuild.runtime.log import log
 
@@ -169,7 +174,7 @@ class Package:
                 msg = (
                     f"{name} is an editable install without executables, and "
                     f'load(…, arrays="{self.arrays}") calls executables only. Install its '
-                    "wheel (`pip wheel .`), or load it with jax."
+                    "wheel (`pip wheel .`), run `aotbuild build --in-place`, or load it with jax."
                 )
                 raise AotbuildError(msg)
             log("warning", "editable", EDITABLE_NOTE % name, package=name)

@@ -13,8 +13,8 @@ from typing import TypeVar
 from aotbuild.errors import AotbuildError
 from aotbuild.format.dist_info import UNREADABLE
 from aotbuild.format.files import open_zip
-from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.format.layout import companions_of
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, SOURCES, Index
+from aotbuild.format.layout import companions_of, source_problem
 from aotbuild.format.record import Blob, Record
 from aotbuild.runtime.checked_blobs import Source, index_path, read_blob, read_index
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
@@ -63,12 +63,15 @@ def check_contents(source: Source, names: Iterable[str]) -> Contents:
     records = _read_all(index, problems)
     blobs = {b.path: b for r in records for b in r.blobs()}
     strays = [name for name in names if name != INDEX_NAME and name not in blobs]
-    outcomes = (
+    outcomes = [
         concluded("index", index.place, problems),
         concluded("blobs", source.path, _blob_problems(partial(read_blob, source), blobs)),
         concluded("files", source.path, [f"{n!r} belongs to no record" for n in strays]),
-    )
-    return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
+    ]
+    if SOURCES in index.header:
+        problem = source_problem(index.header, source.path)
+        outcomes.append(concluded("sources", source.path, [problem] if problem else []))
+    return Contents(tuple(outcomes), index, data, tuple(sorted(records, key=str)))
 
 
 def files_of_folder(folder: Path) -> list[str]:

@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 
+from aotbuild.errors import AotbuildError
 from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import EDITABLE, Index
+from aotbuild.format.layout import source_problem
 from aotbuild.format.record import PROVIDED, Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
@@ -178,6 +180,8 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     source = locate(place)
     try:
         base = open_index(source)
+        if problem := source_problem(base.header, source.path):
+            raise AotbuildError(problem)
         found = companions.find(source, base, package_name(place))
         _, index = companions.join(source, base, found)
         signatures = tuple(_signatures(index, replace(host, custom_calls=None)))

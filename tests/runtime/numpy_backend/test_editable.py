@@ -19,5 +19,6 @@ def test_it_is_refused_in_its_own_words(tmp_path: Path) -> None:
     folder = root / "proj" / "_aot"
     folder.mkdir()
     (folder / INDEX_NAME).write_bytes(editable_index(load_manifest(root / "aot.yaml")))
-    with pytest.raises(AotbuildError, match="proj is an editable install without executables"):
+    says = r"proj is an editable install without executables.*run `aotbuild build --in-place`"
+    with pytest.raises(AotbuildError, match=says):
         aotbuild.load(folder, arrays="numpy")
