@@ -98,18 +98,11 @@ class _Parser(argparse.ArgumentParser):
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    shape: Any = {
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-        "allow_abbrev": False,
-    }
+    shape: Any = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     usage = "aotbuild [-h] [--version] COMMAND ..."
     parser = _Parser("aotbuild", usage, description=_DESCRIPTION, epilog=_EPILOG, **shape)
     parser.add_argument(
-        "--version",
-        action=_Version,
-        nargs=0,
-        default=argparse.SUPPRESS,
-        help="Print the version.",
+        "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="Print the version."
     )
     add_commands(parser, chain(*COMMANDS.values()), shape, is_listed=False)
     return parser

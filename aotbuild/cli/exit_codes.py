@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from aotbuild.errors import (
-    AotbuildError,
-    BuildError,
-    ManifestError,
-    NoGpu,
-    PlanError,
-    ProjectError,
-)
+from aotbuild.errors import AotbuildError, BuildError, ManifestError, NoGpu, PlanError, ProjectError
 
 OK = 0
 INTERNAL = 1
@@ -34,16 +27,7 @@ MEANINGS = {
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
-    {
-        "installer",
-        "jinja2",
-        "markupsafe",
-        "packaging",
-        "pydantic",
-        "pydantic_core",
-        "rich",
-        "yaml",
-    }
+    {"installer", "jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "yaml"}
 )
 
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     flag("--upgrade", help="Take the newest versions, not those of the lock."),
     flag("--check", help="Write nothing; fail where a lock is out of date."),
 )
-def lock(
-    output: Output,
-    manifest: Path,
-    root: Path | None,
-    upgrade: bool,
-    check: bool,
-) -> None:
+def lock(output: Output, manifest: Path, root: Path | None, upgrade: bool, check: bool) -> None:
     """Resolve each toolchain of MANIFEST and write a lock beside it, to be committed.
 
     A build then makes its environments from these files, with exactly their versions and hashes.

@@ -9,13 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aotbuild.cli.command import (
-    UsageError,
-    argument,
-    command,
-    existing_file,
-    flag,
-)
+from aotbuild.cli.command import UsageError, argument, command, existing_file, flag
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
@@ -195,11 +189,7 @@ def _verdicts(output: Output, found: CallLog, place: str) -> int:
 
     missing = unserved(found)
     checked = len(found.verdicts)
-    output.document["checked"] = {
-        "place": place,
-        "signatures": checked,
-        "not_served": missing,
-    }
+    output.document["checked"] = {"place": place, "signatures": checked, "not_served": missing}
     for each in missing:
         output.text()
         calls = plural(each["calls"], "call")

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aotbuild.cli.command import (
-    UsageError,
-    argument,
-    command,
-    existing_file,
-    new_folder,
-)
+from aotbuild.cli.command import UsageError, argument, command, existing_file, new_folder
 from aotbuild.cli.output import Output
 from aotbuild.format.target import HOST, PORTABLE
 from aotbuild.report.words import bytes_text, printable
@@ -35,12 +29,7 @@ from aotbuild.report.words import bytes_text, printable
         f"{HOST},{PORTABLE}.",
     ),
 )
-def split(
-    output: Output,
-    wheel: Path,
-    out: Path,
-    keep: str,
-) -> None:
+def split(output: Output, wheel: Path, out: Path, keep: str) -> None:
     """Split WHEEL: its code and what --keep names become the base, the rest one companion wheel for
     each family of targets.
 

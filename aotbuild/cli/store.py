@@ -7,15 +7,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from aotbuild.cli.command import (
-    Group,
-    UsageError,
-    age,
-    argument,
-    command,
-    flag,
-    size,
-)
+from aotbuild.cli.command import Group, UsageError, age, argument, command, flag, size
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output
 from aotbuild.format.words import bytes_text

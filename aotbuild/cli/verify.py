@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import (
-    argument,
-    command,
-    flag,
-    seconds,
-)
+from aotbuild.cli.command import argument, command, flag, seconds
 from aotbuild.cli.exit_codes import FAILED
 from aotbuild.cli.output import Output
 from aotbuild.report.words import printable
@@ -33,12 +28,7 @@ _HEADERS = ("check", "subject", "result")
     ),
     flag("--no-run", help="Check bytes only; load and call no native code."),
 )
-def verify(
-    output: Output,
-    place: str,
-    timeout: float,
-    no_run: bool,
-) -> int | None:
+def verify(output: Output, place: str, timeout: float, no_run: bool) -> int | None:
     """Check every byte of PLACE, then load and call each executable that fits this host.
 
     PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Executables

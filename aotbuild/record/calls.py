@@ -38,10 +38,7 @@ _FEW_ARRAYS = 6
 
 
 def describe_call(
-    observed: ObservedFunction,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    info: Any = None,
+    observed: ObservedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any], info: Any = None
 ) -> ObservedCall:
     """Return the signature of a call; what no manifest can have is named in its problem.
 

@@ -77,10 +77,7 @@ def _columns(calls: Sequence[Shapes]) -> dict[Position, Sizes]:
 
 
 def _name(
-    positions: Sequence[Position],
-    shapes: Shapes,
-    arguments: Sequence[str],
-    taken: Collection[str],
+    positions: Sequence[Position], shapes: Shapes, arguments: Sequence[str], taken: Collection[str]
 ) -> str:
     """Return `batch` for a dim of first axes, else the first argument that has it, and the axis."""
     argument, leaf, axis = positions[0]

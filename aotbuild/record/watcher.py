@@ -21,13 +21,7 @@ from typing import Any
 
 from aotbuild.format.wrap import FILTER_JIT
 from aotbuild.record import private
-from aotbuild.record.call_log import (
-    CallLogWriter,
-    ObservedCall,
-    ObservedFunction,
-    log_line,
-    tell,
-)
+from aotbuild.record.call_log import CallLogWriter, ObservedCall, ObservedFunction, log_line, tell
 from aotbuild.record.calls import describe_call, has_tracers
 from aotbuild.record.functions import describe_function, is_of_jax
 from aotbuild.record.guard_message import caller_of

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from aotbuild.format.record import Record
-from aotbuild.report.document import (
-    HEADER_NAMES,
-    pad_text,
-    parameters,
-    requirements_document,
-)
+from aotbuild.report.document import HEADER_NAMES, pad_text, parameters, requirements_document
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -26,13 +21,7 @@ from aotbuild.report.facts import (
     targets,
     total_size,
 )
-from aotbuild.report.words import (
-    bytes_accessed,
-    flops,
-    memory_of_device,
-    peak_memory,
-    plain,
-)
+from aotbuild.report.words import bytes_accessed, flops, memory_of_device, peak_memory, plain
 
 # Fields of executables that are numbers, in the order they are shown.
 NUMBERS = ("size", "flops", "bytes_accessed", "peak_memory")

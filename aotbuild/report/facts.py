@@ -19,11 +19,7 @@ from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import LEAF, Tree, children_of
 from aotbuild.format.values import shown as decoded_text
-from aotbuild.report.words import (
-    natural,
-    shown,
-    target_order,
-)
+from aotbuild.report.words import natural, shown, target_order
 from aotbuild.runtime.checked_blobs import Source, open_index
 
 # Of a signature's key, where labels alone do not tell it from another.
@@ -237,11 +233,7 @@ def total_size(facts: PackageFacts) -> int:
 
 
 # Entries of the provenance that differ for each executable.
-_OF_ONE_UNIT = frozenset(
-    {
-        *("stablehlo", "floats", "golden", "shrink.check", "shrink.note"),
-    }
-)
+_OF_ONE_UNIT = frozenset({*("stablehlo", "floats", "golden", "shrink.check", "shrink.note")})
 # What the compiler chose for one executable has a table of its own, too.
 CHOICES = "choices"
 

@@ -16,13 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from aotbuild.report.document import call_text, pad_text, requirement_words
-from aotbuild.report.facts import (
-    PackageFacts,
-    constants,
-    short_label,
-    targets,
-    total_size,
-)
+from aotbuild.report.facts import PackageFacts, constants, short_label, targets, total_size
 from aotbuild.report.text import avals_text, setting_rows
 from aotbuild.report.words import (
     bytes_accessed,

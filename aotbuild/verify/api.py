@@ -19,14 +19,7 @@ from aotbuild.verify.contents import (
     files_of_wheel,
 )
 from aotbuild.verify.jobs import Job
-from aotbuild.verify.outcome import (
-    GOLDEN,
-    LOAD,
-    Outcome,
-    Report,
-    concluded,
-    not_checked,
-)
+from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, concluded, not_checked
 
 # Of the golden outputs that a build has a minute for, also on a slower machine.
 DEFAULT_TIMEOUT = 300.0
@@ -48,12 +41,7 @@ class Examined:
         return any(outcome.status.is_failure for outcome in self.outcomes)
 
 
-def verify(
-    place: str,
-    *,
-    load: bool = True,
-    timeout: float = DEFAULT_TIMEOUT,
-) -> Report:
+def verify(place: str, *, load: bool = True, timeout: float = DEFAULT_TIMEOUT) -> Report:
     """Verify a package, a folder or a wheel, and return the report.
 
     Args:

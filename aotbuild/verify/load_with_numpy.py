@@ -15,13 +15,7 @@ from aotbuild.runtime.compatibility import Verdict
 from aotbuild.runtime.concurrency import Stats
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.numpy import private
-from aotbuild.runtime.numpy.backend import (
-    default_devices,
-    default_platform,
-    devices_on,
-    probe,
-    x64,
-)
+from aotbuild.runtime.numpy.backend import default_devices, default_platform, devices_on, probe, x64
 from aotbuild.runtime.numpy.executables import NumpyExecutableLoader, NumpyPlacement, dtype_of
 from aotbuild.runtime.numpy.trees import NumpyTrees
 from aotbuild.runtime.package import Loader
