@@ -95,7 +95,8 @@ def build_project(
     tracker = tracker or Tracker(project.plan.units, say)
     with reminders(tracker, say):
         package = build_package(project.plan, sources, folder, tracker, options)
-    return replace(package, seconds=monotonic() - started)
+    notes = (*package.notes, *project.notes)
+    return replace(package, notes=notes, seconds=monotonic() - started)
 
 
 def build_package(

@@ -11,14 +11,14 @@ from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.environments import find_environment
 from aotbuild.toolchains.project import project_requirements
-from aotbuild.toolchains.wanted import pinned_jax
+from aotbuild.toolchains.wanted import jax_notes, pinned_jax
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Project:
-    """A plan and the sources that it is built from.
+    """A plan and the sources that it is built from, and notes on what its wheel requires.
 
     `is_pinned`: the manifest or the project's dependencies say which jax compiles.
     """
@@ -26,6 +26,7 @@ class Project:
     plan: Plan
     sources: SourceTree
     is_pinned: bool
+    notes: tuple[str, ...] = ()
 
 
 def open_project(
@@ -45,4 +46,8 @@ def open_project(
     sources = find_sources((root or manifest.parent).resolve(), loaded.package, packages)
     needed = project_requirements(sources.root, run_code=run_code)
     plan = make_plan(loaded, find_environment(loaded, needed, say))
-    return Project(plan, sources, bool(loaded.toolchains or pinned_jax(needed)))
+    shipped: tuple[str, ...] = ()
+    if loaded.runtime == "jaxlib":
+        shipped = project_requirements(sources.root, run_code=run_code, shipped=True)
+    is_pinned = bool(loaded.toolchains or pinned_jax(needed))
+    return Project(plan, sources, is_pinned, jax_notes(shipped))

@@ -63,7 +63,7 @@ def _default_notes(project: Project) -> list[str]:
             f"toolchains: nothing pins jax, so the one that is installed compiles, {toolchain.jax} "
             f'here, and the hook makes no wheel; add "jax=={toolchain.jax}" to the dependencies'
         )
-    return list(dict.fromkeys(notes))
+    return list(dict.fromkeys([*notes, *project.notes]))
 
 
 def _origin(toolchain: Toolchain) -> str:

@@ -16,15 +16,20 @@ _DYNAMIC = "dependencies"
 _NO_VERSION = "0+not.worked.out"
 # The table of pyproject.toml in which a project lists its own dependencies.
 METADATA_TABLE = f"tool.hatch.metadata.hooks.{_OWN}"
+# The table of the build hook.
+BUILD_TABLE = f"tool.hatch.build.targets.wheel.hooks.{_OWN}"
 
 
-def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...]:
+def project_requirements(
+    root: Path, *, run_code: bool = True, shipped: bool = False
+) -> tuple[str, ...]:
     """Return the project's own dependencies; none without a [project] table.
 
     They stand under [project] or in the table of the metadata hook `aotbuild`, or other metadata
     hooks of hatchling set them. Those that only the build needs stand in the table of the build
-    hook, where hatchling reads them, too. PlanError if the file cannot be read so, or if only code
-    of the project could say them and it must not run.
+    hook, where hatchling reads them, too; the wheel requires the others alone, which are `shipped`.
+    PlanError if the file cannot be read so, or if only code of the project could say them and it
+    must not run.
     """
     # Not at the top: a worker, which imports this package too, has no hatchling.
     from hatchling.metadata.core import ProjectMetadata
@@ -49,7 +54,7 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
         # What it adds is known only when the environment is.
         settings.hooks.pop(_OWN, None)
         own = (*map(str, metadata.core.dependencies), *own_dependencies(table))
-        return (*own, *_of_the_build(metadata.hatch))
+        return own if shipped else (*own, *_of_the_build(metadata.hatch))
     except (ValueError, TypeError, OSError) as err:
         reason = err.strerror if isinstance(err, OSError) else err
         msg = f"{file}: the project's dependencies cannot be read: {reason}"

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from aotbuild.manifest import Manifest
+from aotbuild.toolchains.project import BUILD_TABLE
 from aotbuild.toolchains.toolchain import Toolchain
 
 # The name that begins a requirement (PEP 508).
@@ -111,6 +112,36 @@ def pinned_jax(project: Iterable[str]) -> Pin | None:
             if _name(text) in _JAX and applies and exact and not exact[0].endswith("*"):
                 pins[_name(text)] = Pin(_name(text), exact[0])
     return next((pins[name] for name in _JAX if name in pins), None)
+
+
+def jax_notes(shipped: Iterable[str]) -> tuple[str, ...]:
+    """Return a note if dependencies bring jax to where a wheel of `runtime: jaxlib` runs.
+
+    Nothing is known of the requirements of what is not installed here.
+    """
+    found = ", ".join(text for text in shipped if _brings_jax(text))
+    note = (
+        f"runtime: jaxlib, but the wheel requires jax, by its dependencies {found}: pin jaxlib "
+        "alone there, which decides what compiles, and list what only the build needs under "
+        f"dependencies of [{BUILD_TABLE}]"
+    )
+    return (note,) if found else ()
+
+
+def _brings_jax(text: str) -> bool:
+    waiting = [found for found in [Requirement(text)] if _applies(found)]
+    for each in waiting:  # it grows
+        if _name(each.name) == "jax":
+            return True
+        with suppress(metadata.PackageNotFoundError):
+            needed = map(Requirement, metadata.requires(each.name) or [])
+            waiting += [n for n in needed if _applies(n, *each.extras) and n not in waiting]
+    return False
+
+
+def _applies(found: Requirement, *extras: str) -> bool:
+    marker = found.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def _name(requirement: str) -> str:

@@ -8,11 +8,9 @@ build hook compares.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, requires
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hatchling.metadata.core import HatchMetadata, ProjectMetadata
 from hatchling.metadata.plugin.interface import MetadataHookInterface
@@ -21,11 +19,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.toolchains.project import METADATA_TABLE, own_dependencies, project_requirements
-from hatch_aotbuild.plugin import NAME, TABLE, message_of, read_manifest
-
-if TYPE_CHECKING:
-    from aotbuild.manifest import Manifest
+from aotbuild.toolchains.project import (
+    BUILD_TABLE,
+    METADATA_TABLE,
+    own_dependencies,
+    project_requirements,
+)
+from hatch_aotbuild.plugin import NAME, message_of, read_manifest
 
 
 class AotBuildMetadataHook(MetadataHookInterface):
@@ -86,7 +86,7 @@ def _wheel_table(hatch: HatchMetadata[Any]) -> Mapping[str, Any]:
             return found
     msg = (
         f"pyproject.toml: the metadata hook {NAME} is there, and the build hook is not\n"
-        f"  expected a table [{TABLE}]\n  found    none\n"
+        f"  expected a table [{BUILD_TABLE}]\n  found    none\n"
         "Add it, if only its first line: without it, the wheel has no executables."
     )
     raise PlanError(msg)
@@ -118,19 +118,6 @@ def check_stated(needed: Iterable[str], stated: Iterable[str], aotbuild: str) ->
         "A source distribution that another aotbuild or jax made has to be made again."
     )
     raise PlanError(msg)
-
-
-def jax_notes(manifest: Manifest, stated: Iterable[str]) -> Iterator[str]:
-    """Yield which dependencies bring jax to where a wheel with `runtime: jaxlib` runs."""
-    for name in (Requirement(text).name for text in stated if manifest.runtime == "jaxlib"):
-        with suppress(PackageNotFoundError):  # not in this environment
-            needed = map(Requirement, requires(name) or [])
-            plain = {each.name for each in needed if each.marker is None or each.marker.evaluate()}
-            if "jax" in plain:
-                yield (
-                    f"runtime: jaxlib, but the dependency {name} requires jax; if only the build "
-                    f"needs it, list it under dependencies of [{TABLE}]"
-                )
 
 
 def unpinned(needed: Iterable[str]) -> PlanError:

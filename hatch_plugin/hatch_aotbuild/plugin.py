@@ -24,6 +24,7 @@ from aotbuild.format.layout import PYPI_LIMIT
 from aotbuild.format.signature import Function
 from aotbuild.format.temporary import NAMES, temporary_folder
 from aotbuild.format.words import os_error_text, plural
+from aotbuild.toolchains.project import BUILD_TABLE
 from hatch_aotbuild.backend import leave_out
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 NAME = "aotbuild"
 MANIFEST = "AOTBUILD_MANIFEST"
-TABLE = f"tool.hatch.build.targets.wheel.hooks.{NAME}"
 _DEFAULT_MANIFEST = "aot.yaml"
 # Keys that hatchling defines for every hook.
 _HATCHLING = {
@@ -107,7 +107,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         from aotbuild.build.pack import build_project
         from aotbuild.build.project import open_project
         from aotbuild.build.wheel_metadata import tag_for_all, wheel_requirements, wheel_tag
-        from hatch_aotbuild.metadata import check_stated, jax_notes, unpinned
+        from hatch_aotbuild.metadata import check_stated, unpinned
 
         project = open_project(self._manifest, Path(self.root), self._say, packages=self._packages)
         needed = wheel_requirements(project.plan)
@@ -121,8 +121,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         package = build_project(project, self._artifacts, self._say)
         for line in package.summary:
             self._say(line)
-        stated = self.metadata.core.dependencies
-        for note in (*package.notes, *jax_notes(project.plan.manifest, stated)):
+        for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")
         # What `aotbuild build --in-place` wrote among the sources gives way to this build.
         written = project.sources.below(project.sources.import_root / project.sources.artifacts)
@@ -199,11 +198,11 @@ def read_manifest(table: Mapping[str, Any]) -> str:
     """
     unknown = sorted(set(table) - {"manifest"} - _HATCHLING)
     if unknown:
-        msg = f"[{TABLE}]: unknown key {unknown[0]!r}; known: manifest"
+        msg = f"[{BUILD_TABLE}]: unknown key {unknown[0]!r}; known: manifest"
         raise PlanError(msg)
     found = os.environ.get(MANIFEST) or table.get("manifest", _DEFAULT_MANIFEST)
     if not isinstance(found, str) or "\0" in found:
-        msg = f"[{TABLE}]: manifest: expected a path, found {found!r}"
+        msg = f"[{BUILD_TABLE}]: manifest: expected a path, found {found!r}"
         raise PlanError(msg)
     return found
 

@@ -12,6 +12,7 @@ from textwrap import dedent
 from zipfile import ZipFile
 
 import pytest
+from support.cli import run
 from support.projects import PROJECT, write_project
 
 from aotbuild.toolchains.project import project_requirements
@@ -105,12 +106,15 @@ def test_what_only_the_build_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_brings_jax_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = f'dependencies = ["aotbuild", "jaxlib=={JAXLIB}", "flax"]\n{BUILD_HOOK}'
+    own = [f"jax=={JAX}; extra == 'x'", f"jax=={JAX}", "flax", "aotbuild[jax]", "numpy"]
+    text = f'dependencies = {[*own, f"jaxlib=={JAXLIB}"]}\n{BUILD_HOOK}dependencies = ["flax"]\n'
     root = project(tmp_path, monkeypatch, text, "runtime: jaxlib\n")
     (root / "proj" / "model.py").write_text("def f(x):\n    return x\n")
     backend.build_wheel(str(tmp_path))
-    printed = " ".join("".join(capsys.readouterr()).split())
-    assert "runtime: jaxlib, but the dependency flax requires jax; if only the build" in printed
+    printed = "".join(capsys.readouterr())
+    says = f"requires jax, by its dependencies aotbuild[jax], flax, jax=={JAX}: pin jaxlib alone"
+    for each in (printed, run("plan").stdout, run("build").stdout):
+        assert says in " ".join(each.split())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aotbuild.errors import PlanError
-from hatch_aotbuild.plugin import MANIFEST, TABLE, read_manifest
+from aotbuild.toolchains.project import BUILD_TABLE
+from hatch_aotbuild.plugin import MANIFEST, read_manifest
 
 
 def test_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,4 +30,4 @@ def test_refused(table: dict[str, Any], message: str, monkeypatch: pytest.Monkey
     monkeypatch.delenv(MANIFEST, raising=False)
     with pytest.raises(PlanError) as caught:
         read_manifest(table)
-    assert str(caught.value) == f"[{TABLE}]: {message}"
+    assert str(caught.value) == f"[{BUILD_TABLE}]: {message}"
