@@ -201,7 +201,9 @@ class Library:
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the library was opened, as plain data.
 
-        Times are in seconds. The keys are listed in the reference of the runtime.
+        Times are in seconds. `misses` are the first call of each form (a signature, how it is
+        passed, and the kinds of its arrays) and every call that no executable serves. The keys are
+        listed in the reference of the runtime.
         """
         functions = len(self.functions)
         executables = self._package.index.row_count - functions

@@ -43,6 +43,23 @@ def check(root: Path, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None
     assert without.stats()["misses"] == 1
 
 
+def test_what_a_miss_is(tmp_path: Path) -> None:
+    """The first call of each form, and each call that no executable serves."""
+    for library in both(tmp_path, build("f", lambda x: x + 1, {"x": X})):
+        # With jax's arrays, `keeping` returns `library.f` itself.
+        kept, is_apart = library.f.keeping(), library.f.keeping() is not library.f
+        here, on = kept(X), library.on("cpu" if is_apart else jax.devices()[0])
+        calls = [(library.f, X), (library.f, here), (on.f, X), (kept, X)]
+        for call, x in calls * 3:
+            call(x)
+            library.f(x=X)
+        assert library.stats()["misses"] == 4 + is_apart
+        for refused in (1, 2):
+            with pytest.raises(SignatureMismatch):
+                library.f(X[1:])
+            assert library.stats()["misses"] == 4 + is_apart + refused
+
+
 class TestEqualToTheOtherDoor:
     @pytest.mark.parametrize(
         "dtype",
