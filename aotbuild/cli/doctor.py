@@ -14,7 +14,7 @@ from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.verify.diagnosis import Diagnosis, Facts
+    from aotbuild.verify.diagnosis import Diagnosis, Facts, SignatureDiagnosis
 
 _SUMMARY_HEADERS = ("function", "target", "verdict", "signatures")
 _HEADERS = ("signature", "target", "verdict")
@@ -191,8 +191,21 @@ def _unusable_blocks(diagnosis: Diagnosis, host: Host) -> Iterator[tuple[str, li
         yield f"{', '.join(names[:_NAMED])}{more}: {SUMMARY}", list(trace)
 
 
+def _fallbacks(diagnosis: Diagnosis, host: Host) -> list[str]:
+    """Return the fallbacks that serve what has no executable here."""
+    from aotbuild.runtime.compatibility import portable_reasons
+
+    def has_portable(item: SignatureDiagnosis) -> bool:
+        portable = (v.record for v in item.verdicts if v.record.target.is_portable)
+        return any(not portable_reasons(record, host) for record in portable)
+
+    if host.arrays != "jax":
+        return []
+    return [*(["portable"] if all(map(has_portable, diagnosis.unusable)) else []), "jit"]
+
+
 def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts, *, every: bool) -> None:
-    from aotbuild.runtime.compatibility import refusal_trace, remedy
+    from aotbuild.runtime.compatibility import CHANGE_HOST, refusal_trace, remedy
 
     usable = [v for item in diagnosis.signatures if item.chosen for v in item.verdicts]
     slower = [str(verdict) for verdict in usable if verdict.fits and verdict.reasons]
@@ -214,6 +227,6 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts, *, every:
     for note in diagnosis.notes:
         output.text(printable(note))
     if unusable:
-        output.text(remedy(facts.host.arrays))
+        output.text(remedy(CHANGE_HOST, _fallbacks(diagnosis, facts.host)))
     if facts.problem:
         output.text(f"nothing can be called: {facts.problem}")

@@ -143,6 +143,10 @@ class Fallback(Protocol):
         """Obey the policy `portable` or `jit`; raise `error`, with reasons added, if it fails."""
         ...
 
+    def serving(self, call: Call, host: Host) -> list[str]:
+        """Return the policies that would serve a call which no executable serves."""
+        ...
+
 
 class CallWrap(Protocol):
     """A wrap of `format.wrap` as calls use it."""

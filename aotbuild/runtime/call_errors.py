@@ -21,6 +21,7 @@ from aotbuild.format.words import one_of
 from aotbuild.runtime.binding import Call, leaf_paths
 from aotbuild.runtime.compatibility import (
     CHANGE_CALL,
+    CHANGE_HOST,
     Verdict,
     check_x64,
     refusal_trace,
@@ -32,7 +33,7 @@ from aotbuild.runtime.tree_differences import TreeDifferences
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.backend import Backend
+    from aotbuild.runtime.backend import Backend, Fallback
 
 _MOST_MISMATCHES = 1024
 # Characters of one that is kept: a static value may be long.
@@ -53,9 +54,10 @@ _NUMBER = (bool, int, float, complex)
 class Refusals:
     """Makes the errors of one function's calls; the search for a mismatch is done once for each."""
 
-    def __init__(self, package: Package, function: Function) -> None:
+    def __init__(self, package: Package, function: Function, fallback: Fallback) -> None:
         self._package = package
         self._function = function
+        self._fallback = fallback
         self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
 
     def no_signature(self, call: Call, host: Host) -> SignatureMismatch:
@@ -64,17 +66,21 @@ class Refusals:
         trace = [*known.trace, *self._package.absent]
         return SignatureMismatch(self._function.name, known.summary, trace, known.remedy)
 
-    def all_refused(self, verdicts: Sequence[Verdict], host: Host) -> NoExecutable:
+    def remedy(self, call: Call, host: Host, first: str) -> str:
+        """Return what to do about a call that no executable serves."""
+        return remedy(first, self._fallback.serving(call, host))
+
+    def all_refused(self, call: Call, verdicts: Sequence[Verdict], host: Host) -> NoExecutable:
         """Return the error of a call whose records are all refused by this host."""
         trace = [*refusal_trace(verdicts, host), *self._package.absent]
-        summary = "no executable may run here"
-        return NoExecutable(self._function.name, summary, trace, remedy(self._package.arrays))
+        summary, advice = "no executable may run here", self.remedy(call, host, CHANGE_HOST)
+        return NoExecutable(self._function.name, summary, trace, advice)
 
     def placed_elsewhere(self, error: InvalidArgument) -> NoExecutable:
         """Return the error of a call that a fallback may serve where its arguments are."""
         summary = "the arguments are placed where no executable runs"
         trace = str(error).splitlines()
-        return NoExecutable(self._function.name, summary, trace, remedy(self._package.arrays))
+        return NoExecutable(self._function.name, summary, trace, CHANGE_HOST)
 
     def donated_twice(self, error: Exception, record: Record, call: Call) -> InvalidArgument | None:
         """Return the error for an array that is passed twice and donated, if XLA said so."""
@@ -98,7 +104,8 @@ class Refusals:
             if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
             backend = self._package.backend
-            known = signature_mismatch(call, backend, self._package.index, host)
+            advice = self.remedy(call, host, CHANGE_CALL)
+            known = signature_mismatch(call, backend, self._package.index, host, advice)
             if len(str(known)) <= _LONGEST_KEPT:
                 self._mismatches[key] = known
         return known
@@ -132,14 +139,15 @@ class _Compared:
         return self.record.signature.leaves
 
 
-def signature_mismatch(call: Call, backend: Backend, index: Index, host: Host) -> SignatureMismatch:
+def signature_mismatch(
+    call: Call, backend: Backend, index: Index, host: Host, advice: str
+) -> SignatureMismatch:
     """Return the error for a call that fits no signature of its function."""
-    function, arrays = call.bound.function, backend.arrays
+    function = call.bound.function
     trees = TreeDifferences(call, backend.trees)
     compared = _compare_all(call, trees, index.first_records(function.name))
     if not compared:
-        summary, advice = "no signature was compiled", remedy(arrays, CHANGE_CALL)
-        return SignatureMismatch(function.name, summary, [], advice)
+        return SignatureMismatch(function.name, "no signature was compiled", [], advice)
     compared.sort(key=lambda each: _distance(call, each))
     nearest = compared[0]
     paths = leaf_paths(call.bound, backend.trees)
@@ -152,7 +160,7 @@ def signature_mismatch(call: Call, backend: Backend, index: Index, host: Host) -
     lines += list(_x64_lines(call, compared[:_MOST_X64], host))[:1]
     label = nearest.record.label
     summary = f"no signature of {len(compared)} fits this call; the nearest is {label}"
-    return SignatureMismatch(function.name, summary, lines, remedy(arrays, CHANGE_CALL))
+    return SignatureMismatch(function.name, summary, lines, advice)
 
 
 def _compare_all(call: Call, trees: TreeDifferences, records: Iterable[Record]) -> list[_Compared]:

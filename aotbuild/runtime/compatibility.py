@@ -97,12 +97,14 @@ def _order(verdict: Verdict, host: Host) -> tuple[int | bool | str, ...]:
 
 CHANGE_CALL = "Call it with what was compiled, or add this call to the manifest and build again."
 CHANGE_HOST = "Change what a reason names, or install a wheel that was built for this host."
-_FALLBACK = "AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
 
 
-def remedy(arrays: str, first: str = CHANGE_HOST) -> str:
-    """Return what to do about a refusal: `first`, or a fallback, which calls with numpy lack."""
-    return f"{first} {_FALLBACK}" if arrays == "jax" else first
+def remedy(first: str, fallbacks: Sequence[str]) -> str:
+    """Return what to do about a refusal: `first`, or one of the fallbacks that would help."""
+    if not fallbacks:
+        return first
+    chosen = " or =".join(fallbacks)
+    return f"{first} AOTBUILD_FALLBACK={chosen} compiles such calls when they are made."
 
 
 def refusal_trace(verdicts: Iterable[Verdict], host: Host) -> list[str]:
@@ -169,9 +171,10 @@ def _details(group: Sequence[Verdict]) -> Iterator[str]:
 # --- checks of every platform -------------------------------------------------------------------
 
 
-def check_portable(record: Record, _: Host) -> str | None:
+def check_portable(record: Record, host: Host) -> str | None:
     if record.target.is_portable:
-        return "portable: compiled at first use, and only with fallback: portable"
+        needed = "fallback: portable" if host.arrays == "jax" else 'load(…, arrays="jax")'
+        return f"portable: compiled at first use, and only with {needed}"
     return None
 
 

@@ -24,7 +24,7 @@ from aotbuild.runtime.binding import (
     restore_outputs,
     with_static_values,
 )
-from aotbuild.runtime.compatibility import CHANGE_CALL, Verdict, remedy, select
+from aotbuild.runtime.compatibility import CHANGE_CALL, Verdict, select
 from aotbuild.runtime.concurrency import refuse_if_forked
 from aotbuild.runtime.devices import DeviceSet, shortage
 from aotbuild.runtime.package import Package
@@ -159,7 +159,7 @@ class Dispatch:
         equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
         if not equal:
             summary = "an argument's static data is not what was compiled"
-            advice = remedy(self.package.arrays, CHANGE_CALL)
+            advice = self._refusals.remedy(call, self.host(call), CHANGE_CALL)
             raise SignatureMismatch(self.function.name, summary, lines[0], advice)
         return equal
 
@@ -170,7 +170,7 @@ class Dispatch:
     def best_record(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
         """Return the record of the best verdict; NoExecutable if all are refused."""
         if not verdicts[0].fits:
-            raise self._refusals.all_refused(verdicts, self.host(call))
+            raise self._refusals.all_refused(call, verdicts, self.host(call))
         return verdicts[0].record
 
     def placement(self, call: Call, record: Record) -> Placement:
@@ -190,7 +190,7 @@ class Dispatch:
     def _refusals(self) -> Refusals:
         from aotbuild.runtime.call_errors import Refusals  # for errors only
 
-        return Refusals(self.package, self.function)
+        return Refusals(self.package, self.function, self._fallback)
 
     def _run_and_teach(
         self, executable: Executable, call: Call, placement: Placement

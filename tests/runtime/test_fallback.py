@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -180,6 +181,21 @@ class TestJit:
         (folder / native.record.blob.path).unlink()
         with pytest.raises(DamagedBlob):
             aotbuild.load(folder).f(X)
+
+
+@pytest.mark.parametrize(
+    ("forms", "call", "advised"),
+    [([], X, ["jit"]), ([double], X, ["portable or =jit"]), ([double], OTHER, ["jit"])],
+)
+def test_only_fallbacks_that_can_serve_are_advised(
+    tmp_path: Path, native: Built, source: None, forms: Any, call: Any, advised: list[str]
+) -> None:
+    built = [native.replace(jaxlib="0"), *(portable(native, form) for form in forms)]
+    folder = write(tmp_path, built)
+    for arrays, expected in (("jax", advised), ("numpy", [])):
+        said = str(aotbuild.load(folder, arrays=arrays).explain("f", call).error)
+        assert re.findall("AOTBUILD_FALLBACK=(.*) compiles such calls", said) == expected
+        assert ("only with fallback: portable" in said) is (expected == ["portable or =jit"])
 
 
 class TestPortable:

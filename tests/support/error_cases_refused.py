@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -52,4 +53,5 @@ H200 = {
 def call_other_gpu(place: Place) -> str:
     plugins = (("jax-cuda12-pjrt", "0.10.2"),)
     facts = {"capability": "8.6", "plugins": plugins, "cuda": "12.9", "driver": "12.8"}
+    place.patch.setitem(sys.modules, "proj", place)  # a source that jit can call
     return refused_on(place, host_of("cuda", "NVIDIA A10G", **facts), dict(H200))

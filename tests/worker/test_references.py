@@ -153,7 +153,7 @@ def refusal(call, *args, **kwargs):
 """
 REMEDY = (
     "Call it with what was compiled, or add this call to the manifest and build again. "
-    "AOTBUILD_FALLBACK=portable or =jit compiles such calls when they are made."
+    "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 )
 SUMMARY = "an argument's static data is not what was compiled"
 

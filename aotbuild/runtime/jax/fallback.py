@@ -7,10 +7,12 @@ in it. `private.has_tracers` recognizes such a call.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -84,6 +86,12 @@ class JaxFallback:
             source = self._source_instead_of(error)
             self._package.stats.count("fallback.jit")
             return source(*args, **kwargs)
+
+    def serving(self, call: Call, host: Host) -> list[str]:
+        """Return the policies that would serve a call which no executable serves."""
+        refusals = (self._portable.refusal(call, record, host) for record in self._portable_records)
+        portable = ["portable"] if None in refusals else []
+        return [*portable, *(["jit"] if self._source.is_here else [])]
 
     def _source_instead_of(self, error: NoExecutable) -> Callable[..., Any]:
         try:
@@ -160,6 +168,12 @@ class PythonSource:
             return jit_of(self._function.wrap, source, given)
         return cast("Callable[..., Any]", jax.jit(source, **given))
 
+    @cached_property
+    def is_here(self) -> bool:
+        """Whether the source is given, or its package is installed; imports nothing."""
+        top = self._function.call.partition(":")[0].partition(".")[0]
+        return self._given is not None or top in sys.modules or find_spec(top) is not None
+
     def _import(self) -> Any:
         name, call = self._function.name, self._function.call
         try:
@@ -212,7 +226,7 @@ class Portable:
         """
         reasons, cause = [], cast("Exception", error)
         for record in records:
-            reason = self._refuse(call, record, host)
+            reason = self.refusal(call, record, host)
             if reason is None:
                 try:
                     return record, self._run(call, record, devices)
@@ -257,7 +271,8 @@ class Portable:
         log("warning", "compiled", what, None, platform=devices.platform, seconds=seconds, **facts)
         return True
 
-    def _refuse(self, call: Call, record: Record, host: Host) -> str | None:
+    def refusal(self, call: Call, record: Record, host: Host) -> str | None:
+        """Return why a portable record does not serve a call; None if it does."""
         reasons = portable_reasons(record, host)
         if reasons:
             return "; ".join(reasons)

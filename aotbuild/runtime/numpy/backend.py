@@ -164,6 +164,10 @@ class NumpyFallback:
         why = f'fallback {policy}: it needs jax, and load(…, arrays="jax")'
         raise type(error)(error.function, error.summary, [*error.trace, why], error.remedy)
 
+    def serving(self, _call: Call, _host: Host) -> list[str]:
+        """Return that no policy would."""
+        return []
+
 
 class NumpyPaddedArrays:
     """See `runtime.backend.PaddedArrays`."""
