@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from aotbuild.build.pool import Attempt, Ended, Tell
+from aotbuild.build.project import SourceTree
 from aotbuild.build.project_files import pack_project
 from aotbuild.build.protocol import Hello, Started, read_reply
-from aotbuild.build.sources import SourceTree
 from aotbuild.errors import PlanError
 from aotbuild.format.files import write_whole
 from aotbuild.format.layout import BLOBS

@@ -30,8 +30,8 @@ from urllib.parse import unquote, urlsplit
 
 from aotbuild.build.assemble import identity_of
 from aotbuild.build.plan import Plan
+from aotbuild.build.project import SourceTree
 from aotbuild.build.project_files import LIBRARIES, TooLarge, is_walked, project_files
-from aotbuild.build.sources import SourceTree
 from aotbuild.build.worker_settings import encodings, is_forwarded
 from aotbuild.format.canonical import canonical_json, mapping, sha256_hex, text, texts, whole
 from aotbuild.format.files import file_digest, write_whole

@@ -14,9 +14,8 @@ from aotbuild.build.kept_build import Inputs, keep, recall
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, Say, Tracker, UnitDone, ignore, reminders
-from aotbuild.build.project import Project
+from aotbuild.build.project import Project, SourceTree
 from aotbuild.build.run_units import LOCAL, BuildOptions, chosen_executor, run_units
-from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, SourcesEdited
 from aotbuild.format.files import write_whole
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, SOURCES, Index, write_index

@@ -18,8 +18,8 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import Attempt, Ended, Tell, open_pool
 from aotbuild.build.progress import Listener, UnitBusy, UnitDone
+from aotbuild.build.project import SourceTree
 from aotbuild.build.protocol import Done, Hello, Reply
-from aotbuild.build.sources import SourceTree
 from aotbuild.build.time_and_memory_limits import job_timeout
 from aotbuild.build.worker_settings import Settings
 from aotbuild.errors import PlanError

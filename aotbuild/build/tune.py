@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.progress import Listener
+from aotbuild.build.project import SourceTree
 from aotbuild.build.run_units import LOCAL, BuildOptions, run_units
-from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError, UnitFailure
 from aotbuild.manifest import Function, Manifest
 from aotbuild.platforms.building import LocalDevices, Measured, Tuner

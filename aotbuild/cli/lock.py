@@ -27,7 +27,7 @@ def lock(output: Output, manifest: Path, root: Path | None, upgrade: bool, check
     A build then makes its environments from these files, with exactly their versions and hashes.
     This runs no code of packages, and none of your own pyproject.toml.
     """
-    from aotbuild.build.sources import find_sources
+    from aotbuild.build.project import find_sources
     from aotbuild.manifest import load_manifest
     from aotbuild.toolchains.project import project_requirements
     from aotbuild.toolchains.resolve import check_locks, write_locks

@@ -34,7 +34,7 @@ def tune(output: Output, manifest: Path, root: Path | None, out: Path) -> int | 
     exit code is 4.
     """
     from aotbuild.build.progress import Tracker, reminders
-    from aotbuild.build.sources import find_sources
+    from aotbuild.build.project import find_sources
     from aotbuild.build.tune import plan_tuning
     from aotbuild.build.tune import tune as run_tuning
     from aotbuild.manifest import load_manifest

@@ -1,12 +1,12 @@
 """Refuse a function whose program depends on more than its arguments.
 
-Each job lowers its function in two forks of the worker, at the same time. In the second fork,
-clocks are shifted and random sources have another seed (`worker.shifted`), and the function has
-been traced before: that may have changed what it reads, such as a counter or a list. If the
-StableHLO and the trees of the results are equal, the build accepts the function as pure. Otherwise
-the error names the first line whose operation differs. A traced value that the first trace left,
-and that the next one reads, is only a note: each signature is traced in a process of its own, where
-nothing is left.
+Each job lowers its function in two processes at the same time, and each has imports of its own
+(`worker.shared_imports`). In the second one, clocks are shifted and random sources have another
+seed (`worker.shifted`), and the function has been traced before: that may have changed what it
+reads, such as a counter or a list. If the StableHLO and the trees of the results are equal, the
+build accepts the function as pure. Otherwise the error names the first line whose operation
+differs. A traced value that the first trace left, and that the next one reads, is only a note: each
+signature is traced in a process of its own, where nothing is left.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import os
+import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any
 
 import jax
 
@@ -26,9 +25,7 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.format.canonical import canonical_digest, canonical_json, sha256_hex
 from aotbuild.format.target import Target
-from aotbuild.format.temporary import scratch_file
 from aotbuild.platforms.building import Hardware
-from aotbuild.worker import forks
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.jaxprs import Program
@@ -49,7 +46,6 @@ _KEPT = (
 )
 _TRACER_ERRORS = (ReadsKeptTracer, jax.errors.UnexpectedTracerError)
 _SHOWN_READS = 5
-_DIGITS = 64  # of a digest
 _LONGEST_ROW = 160
 
 
@@ -74,7 +70,7 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Second:
-    """What the second fork found: the lowering of its second trace, or the error that ended it.
+    """What the second trace found: its lowering, or the error that ended it.
 
     `keeps_tracers` says that the second trace read a traced value that the first one left; then the
     lowering is that of the first. `reads` says which clocks and random sources the function read,
@@ -112,53 +108,53 @@ def _with_rows(lowering: Lowering, traced: Traced) -> Lowering:
     return replace(lowering, rows=tuple(Program.of(traced.closed_jaxpr).rows))
 
 
-class SecondFork:
-    """A fork of this process that traces a job's function with shifted clocks.
+class SecondTrace:
+    """What a job's process knows of the second trace, which runs at the other end of a stream.
 
-    `prepare` imports the function in the fork, and returns what traces it.
+    This end writes the job's line, later the digest of its own lowering. The other end then writes
+    what it found, as JSON, or how its process ended, as a number.
     """
 
-    def __init__(self, prepare: Callable[[], Callable[[], Traced]]) -> None:
-        self._file = scratch_file()  # read and closed by `result`
-        self._reading, self._writing = os.pipe()  # the digest of the first fork's lowering
-        self._child = forks.fork()
-        if self._child == 0:
-            self._run(prepare)
+    def __init__(self, stream: socket.socket, line: str) -> None:
+        self._stream = stream.makefile("rw", encoding="utf-8")
+        self._write(line)
 
-    def _run(self, prepare: Callable[[], Callable[[], Traced]]) -> NoReturn:
-        try:
-            with Path(os.devnull).open("r+b") as nothing:  # the first fork prints the same
-                os.dup2(nothing.fileno(), 1)
-                os.dup2(nothing.fileno(), 2)
-            try:
-                os.close(self._writing)
-                found = asdict(_trace_twice(prepare(), self._reading))
-            except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
-                found = asdict(Second(error=_text(err)))
-            self._file.write(json.dumps(found).encode())
-            self._file.flush()
-        finally:
-            forks.leave()
+    def _write(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # the process has ended, which `result` reports
+            self._stream.write(line)
+            self._stream.flush()
 
     def result(self, digest: str) -> Second:
-        """Wait for the fork, and return what it found; `digest` is that of the first lowering."""
-        with contextlib.suppress(OSError):  # the second fork has ended
-            os.close(self._reading)
-            os.write(self._writing, digest.encode())
-        status = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
-        with self._file as file:
-            file.seek(0)
-            data = file.read()
-        if not data:
-            return Second(error=f"the process of the second trace ended with {status}")
-        found = json.loads(data)
+        """Wait for the second trace, and return what it found."""
+        self._write(f"{digest}\n")
+        answer = ""
+        with contextlib.suppress(OSError):
+            answer = self._stream.readline()
+        if not answer.startswith("{"):
+            code = f" with {answer.strip()}" if answer else ""
+            return Second(error=f"the process of the second trace ended{code}")
+        found = json.loads(answer)
         lowering = found["lowering"]
         if lowering is not None:
             lowering = Lowering(**{**lowering, "rows": tuple(lowering["rows"])})
         return Second(**{**found, "lowering": lowering, "reads": tuple(found["reads"])})
 
 
-def _trace_twice(trace: Callable[[], Traced], reading: int) -> Second:
+def serve_second_trace(
+    first: socket.socket, prepare: Callable[[str], Callable[[], Traced]]
+) -> None:
+    """Trace the job of a `SecondTrace`; `prepare` returns what traces the job of a line."""
+    stream = first.makefile("rw", encoding="utf-8")
+    try:
+        found = _trace_twice(prepare(stream.readline()), stream)
+    except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
+        found = Second(error=_text(err))
+    with contextlib.suppress(OSError):  # the process of the first trace has failed
+        stream.write(f"{json.dumps(asdict(found))}\n")
+        stream.flush()
+
+
+def _trace_twice(trace: Callable[[], Traced], stream: IO[str]) -> Second:
     reads, keeps_tracers = shift(), False
     try:
         first = trace()
@@ -174,8 +170,8 @@ def _trace_twice(trace: Callable[[], Traced], reading: int) -> Second:
             if not any(isinstance(each, _TRACER_ERRORS) for each in (err, err.__cause__)):
                 raise
             kept, lowering, keeps_tracers = first, _lowering(first, lower), True
-        # Waits until the first fork has lowered the function.
-        if lowering.digest != os.read(reading, _DIGITS).decode():
+        # Waits until the first process has lowered the function.
+        if lowering.digest != stream.readline().strip():
             lowering = _with_rows(lowering, kept)
     except BaseException as err:  # noqa: BLE001 (user code may raise anything)
         return Second(error=_text(err), reads=tuple(reads))
@@ -186,10 +182,10 @@ def _text(error: BaseException) -> str:
     return str(error) if isinstance(error, AotbuildError) else f"{type(error).__name__}: {error}"
 
 
-def check_purity(traced: Traced, fork: SecondFork, lower: Lower) -> list[str]:
-    """Compare a trace with that of the second fork; return notes. TraceRefused if they differ."""
+def check_purity(traced: Traced, other: SecondTrace, lower: Lower) -> list[str]:
+    """Compare a trace with the second one; return notes. TraceRefused if they differ."""
     job, mine = traced.job, _lowering(traced, lower)
-    second = fork.result(mine.digest)
+    second = other.result(mine.digest)
     if second.lowering is None:
         msg = (
             f"{job.call} is not pure: traced once, it raises when traced again\n"

@@ -88,7 +88,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         self._end()
 
     def _add_editable_index(self, build_data: dict[str, Any]) -> None:
-        from aotbuild.build.sources import find_sources
+        from aotbuild.build.project import find_sources
         from aotbuild.manifest import load_manifest
 
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.build.sources import find_sources
+from aotbuild.build.project import find_sources
 from aotbuild.errors import PlanError
 
 

@@ -15,9 +15,9 @@ from aotbuild.build.kept_build import installed
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import Event, UnitDone
+from aotbuild.build.project import find_sources
 from aotbuild.build.project_files import MOST_FILES, TooLarge, project_files
 from aotbuild.build.run_units import BuildOptions
-from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe
 

@@ -11,7 +11,7 @@ from support.projects import MANIFEST, write_project
 
 from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.sources import find_sources
+from aotbuild.build.project import find_sources
 from aotbuild.format.record import MemoryUse, device_memory, memory_use
 from aotbuild.manifest import load_manifest
 from aotbuild.platforms.building import Hardware

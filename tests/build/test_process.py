@@ -14,9 +14,9 @@ from support.projects import MANIFEST, build, write_project
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.progress import UnitDone
+from aotbuild.build.project import find_sources
 from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
 from aotbuild.build.run_units import BuildOptions, run_units
-from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_process import NotStarted, Worker
 from aotbuild.build.worker_settings import Settings
 from aotbuild.manifest import load_manifest, parse_manifest

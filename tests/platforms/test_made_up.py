@@ -123,7 +123,7 @@ from types import SimpleNamespace
 import aotbuild.platforms.base as base
 from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.sources import find_sources
+from aotbuild.build.project import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.manifest.model import json_schema
 from aotbuild.runtime.compatibility import select

@@ -14,8 +14,8 @@ import yaml
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import UnitDone, ignore
+from aotbuild.build.project import find_sources
 from aotbuild.build.run_units import BuildOptions, run_units
-from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.sources import find_sources
+from aotbuild.build.project import find_sources
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.environments import find_environment, make_environments
 from aotbuild.toolchains.toolchain import Environment

@@ -14,7 +14,7 @@ from support.toolchains import cross_environment
 
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.sources import find_sources
+from aotbuild.build.project import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.format.record import Record
 from aotbuild.manifest import load_manifest
