@@ -215,11 +215,7 @@ def _plain(compiled: Compiled, note: str) -> Compiled:
 
 
 def _with_golden(
-    unit: BuildUnit,
-    compiled: Compiled,
-    golden: GoldenOutputs,
-    *,
-    is_transient: bool,
+    unit: BuildUnit, compiled: Compiled, golden: GoldenOutputs, *, is_transient: bool
 ) -> UnitDone:
     record = compiled.record
     if golden.golden is not None:
@@ -229,10 +225,5 @@ def _with_golden(
         record = replace(record, provenance={**record.provenance, "golden": golden.reason})
     notes = (*compiled.notes, *golden.notes)
     return UnitDone(
-        unit,
-        compiled.function,
-        record,
-        notes=notes,
-        stored=compiled.stored,
-        transient=is_transient,
+        unit, compiled.function, record, notes=notes, stored=compiled.stored, transient=is_transient
     )

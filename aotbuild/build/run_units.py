@@ -114,12 +114,7 @@ def run_units(
 
 @contextmanager
 def _cluster(
-    chosen: str,
-    hello: Hello,
-    plan: Plan,
-    sources: SourceTree,
-    jobs: int | None,
-    listener: Listener,
+    chosen: str, hello: Hello, plan: Plan, sources: SourceTree, jobs: int | None, listener: Listener
 ) -> Iterator[tuple[RunAttempt, Executor]]:
     """Yield what runs one attempt on a cluster, and the executor whose threads wait for it."""
     if not chosen.startswith("dask://") or "@" in chosen:

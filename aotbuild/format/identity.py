@@ -26,13 +26,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from aotbuild.format.canonical import canonical_json, sha256_hex
-from aotbuild.format.values import (
-    Decoder,
-    NotEncodable,
-    encode,
-    find_object,
-    type_name,
-)
+from aotbuild.format.values import Decoder, NotEncodable, encode, find_object, type_name
 
 _PLAIN = (type(None), bool, int, str, float)
 # A part in its whole: `["=", plain value]`, `["#", digest]`, or `["^", distance]` to an outer one.

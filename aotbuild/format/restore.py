@@ -69,12 +69,7 @@ class Maker:
     nodes: Container[str] | None = None
 
 
-def restore(
-    tree: Tree,
-    maker: Maker,
-    inputs: Any = None,
-    at: tuple[int, ...] = (),
-) -> Any:
+def restore(tree: Tree, maker: Maker, inputs: Any = None, at: tuple[int, ...] = ()) -> Any:
     """Return the treedef of a description; NotRestored if a node of it cannot be made.
 
     `inputs` is the treedef of the call's (args, kwargs), for the descriptions of outputs;

@@ -27,9 +27,7 @@ _OLD = 24 * 3600.0
 
 @contextmanager
 def temporary_folder(
-    parent: Path | None = None,
-    what: str = "",
-    rescue: Callable[[Path], None] | None = None,
+    parent: Path | None = None, what: str = "", rescue: Callable[[Path], None] | None = None
 ) -> Iterator[Path]:
     """Yield a new folder below `parent`, by default where temporary files are; then remove it.
 

@@ -23,7 +23,7 @@ _HINTS = {
     "Failed to serialize": (
         "An executable has at most 2 GiB, with all arrays that the function closes over. "
         "`constants: hoist` stores those beside it."
-    ),
+    )
 }
 
 

@@ -10,14 +10,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.format.canonical import mapping
-from aotbuild.format.record import (
-    Blob,
-    Calling,
-    Constant,
-    CustomCall,
-    Record,
-    Requirements,
-)
+from aotbuild.format.record import Blob, Calling, Constant, CustomCall, Record, Requirements
 from aotbuild.format.record_json import specs_from_json, specs_to_json
 from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import compiler
@@ -63,11 +56,7 @@ class NativeCompiler:
         """Make an executable; its bytes and constants are written to `blobs`."""
         target, hardware, traced = lowered.target, lowered.hardware, lowered.traced
         there = compiler(target.platform)
-        provenance = {
-            **provenance,
-            "stablehlo": lowered.digest,
-            **there.provenance(hardware),
-        }
+        provenance = {**provenance, "stablehlo": lowered.digest, **there.provenance(hardware)}
         key = executable_key(
             target=str(target),
             hardware=hardware.to_json(),

@@ -140,11 +140,7 @@ def _with_two(traced: Traced, sizes: dict[str, int]) -> Iterator[dict[str, int]]
 
 
 def _compare(
-    traced: Traced,
-    padding: Padding,
-    exact: Reference,
-    padded: Reference,
-    given: Mapping[int, Any],
+    traced: Traced, padding: Padding, exact: Reference, padded: Reference, given: Mapping[int, Any]
 ) -> str | None:
     """Return the first difference of the results, and where it is; None if there is none."""
     avals = [to_aval(leaf) for leaf in jax.tree.leaves(exact.jitted.canonical)]

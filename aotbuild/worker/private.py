@@ -11,10 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import (
-    core,
-    source_info_util,
-)
+from jax._src import core, source_info_util
 from jax._src.lib import _jax, xla_client
 from jax._src.random import prng
 from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding

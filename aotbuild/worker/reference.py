@@ -146,12 +146,7 @@ def product_flops(closed: Any) -> float:
 
 # Bytes of the inputs given for one signature; they go into the wheel.
 GIVEN_LIMIT = 64 << 20
-_SCALARS = {
-    bool: np.bool_,
-    int: np.integer,
-    float: np.floating,
-    complex: np.complexfloating,
-}
+_SCALARS = {bool: np.bool_, int: np.integer, float: np.floating, complex: np.complexfloating}
 
 
 def given_leaves(jitted: Jitted) -> dict[int, Any]:

@@ -22,12 +22,7 @@ from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.function import import_named
 from aotbuild.worker.golden_outputs import GoldenMaker
-from aotbuild.worker.imports import (
-    Imports,
-    import_own_sources,
-    named_modules,
-    unchanged_config,
-)
+from aotbuild.worker.imports import Imports, import_own_sources, named_modules, unchanged_config
 from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.lower import Lowered, export_portable, lower, symbolic_dims
 from aotbuild.worker.padding_axes import with_padding
@@ -152,11 +147,7 @@ class Session:
                 target=str(target),
                 function=traced.function,
                 record=record,
-                notes=(
-                    *traced.notes,
-                    *there.notes(record),
-                    *decision_notes(record),
-                ),
+                notes=(*traced.notes, *there.notes(record), *decision_notes(record)),
                 stored=made.stored,
                 plain=self._plain(made.candidate),
             )

@@ -92,11 +92,7 @@ def _over(sharding: Any, ndim: int, mesh: Mesh) -> Spec | None:
 
 
 def _spread(
-    role: str,
-    tree: Sharding,
-    paths: Paths,
-    leaves: Sequence[Any],
-    mesh: dict[str, int],
+    role: str, tree: Sharding, paths: Paths, leaves: Sequence[Any], mesh: dict[str, int]
 ) -> tuple[Spec, ...]:
     specs, used = [], set()
     for path, leaf in zip(paths, leaves, strict=True):

@@ -13,15 +13,7 @@ from jax.sharding import NamedSharding
 from aotbuild.errors import TraceRefused
 from aotbuild.format.aval import Aval
 from aotbuild.format.wrap import NnxJit, Wrap, mark
-from aotbuild.manifest import (
-    ArgSpec,
-    DictSpec,
-    LeafSpec,
-    LikeSpec,
-    ListSpec,
-    NoneSpec,
-    TupleSpec,
-)
+from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve
 from aotbuild.worker.imports import traced_with

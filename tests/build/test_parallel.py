@@ -58,11 +58,7 @@ def test_the_narrowest_group_of_version_2_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("files", "limited"),
-    [
-        ({"cpu.max": "50000 100000\n"}, True),
-        ({"cpu.max": "max 100000\n"}, False),
-        ({}, False),
-    ],
+    [({"cpu.max": "50000 100000\n"}, True), ({"cpu.max": "max 100000\n"}, False), ({}, False)],
 )
 def test_a_quota_of_cpus(tmp_path: Path, files: dict[str, str], limited: bool) -> None:
     write(tmp_path, {"proc/self/cgroup": "1:cpu:/\n0::/\n"})

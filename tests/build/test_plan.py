@@ -9,10 +9,7 @@ from support.manifests import ENTRY, manifest
 
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.wheel_metadata import (
-    wheel_requirements,
-    wheel_tag,
-)
+from aotbuild.build.wheel_metadata import wheel_requirements, wheel_tag
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
@@ -24,8 +21,7 @@ ENVIRONMENT = Environment(
     aotbuild="0.1.0",
 )
 TWO = dataclasses.replace(
-    ENVIRONMENT,
-    toolchains=(Toolchain("0.12.0.1", "0.12.0.1", "3.12.1"), *ENVIRONMENT.toolchains),
+    ENVIRONMENT, toolchains=(Toolchain("0.12.0.1", "0.12.0.1", "3.12.1"), *ENVIRONMENT.toolchains)
 )
 LINUX = '; sys_platform == "linux"'
 NOT_LINUX = '; sys_platform != "linux"'

@@ -91,9 +91,7 @@ def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Pat
 
 
 def run(
-    root: Path,
-    jobs: int | None = None,
-    interpreters: Mapping[str, Path] | None = None,
+    root: Path, jobs: int | None = None, interpreters: Mapping[str, Path] | None = None
 ) -> dict[str, UnitDone]:
     """Run every unit; `interpreters` are those of some functions."""
     manifest = load_manifest(root / MANIFEST)

@@ -24,12 +24,7 @@ ENTRY = (
 )
 (_, JOB, _), *_ = make_jobs(make_plan(manifest("", ENTRY), probe()).units)
 BLOB = Blob("safetensors", "0" * 64, 3)
-FED = {
-    "x": (
-        FedLeaf(dtype="float32", weak_type=True),
-        FedLeaf(dtype="int8", weak_type=False),
-    )
-}
+FED = {"x": (FedLeaf(dtype="float32", weak_type=True), FedLeaf(dtype="int8", weak_type=False))}
 REQUESTS: list[protocol.ToWorker] = [
     protocol.Hello(blobs=Path("/blobs")),
     protocol.Hello(
@@ -54,10 +49,7 @@ REPLIES: list[protocol.Reply] = [
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), notes=("a\nb",)
     ),
     protocol.Compiled(
-        target="cpu:x86-64-v3:2",
-        function=make_function(),
-        record=make_record(),
-        plain=BLOB,
+        target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), plain=BLOB
     ),
     protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
     protocol.Failed(stage="pad", error="changes"),

@@ -343,10 +343,7 @@ def test_a_hang_fails_what_must_have_golden_outputs(
     assert "verify: {inputs: module:function}" in hung.failure.message
 
 
-CRASHING = {
-    "crash": "the compiler process died of SIGSEGV",
-    "leave": "ended with exit code 3",
-}
+CRASHING = {"crash": "the compiler process died of SIGSEGV", "leave": "ended with exit code 3"}
 
 
 @pytest.mark.any_jax

@@ -197,10 +197,7 @@ def test_dims_and_static_arguments_come_together(built: Path) -> None:
 
 
 def test_like_run_runs_it_once_in_each_process(built: Path) -> None:
-    assert leaves(built, "count") == {
-        ("i32[4,2]", "i32[4,2]"),
-        ("i32[9,2]", "i32[9,2]"),
-    }
+    assert leaves(built, "count") == {("i32[4,2]", "i32[4,2]"), ("i32[9,2]", "i32[9,2]")}
     log = (built.parent / "log").read_text().splitlines()
     # A job has two processes: the second shows that the program is the same again.
     assert sorted(log) == ["neighbors 2"] * 2 + ["neighbors 3"] * 2

@@ -11,13 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.projects import (
-    MANIFEST,
-    copy_project,
-    place_of_mark,
-    results_of,
-    write_project,
-)
+from support.projects import MANIFEST, copy_project, place_of_mark, results_of, write_project
 
 from aotbuild.build.progress import UnitDone
 

@@ -137,10 +137,7 @@ def test_other_values_of_the_variable_are_refused() -> None:
     ("code", "problem"),
     [
         (OTHER_RESULTS, "the rewritten executable gives another result 0"),
-        (
-            CRASHES_WHEN_RUN,
-            f"{COMPARING}: the compiler process died of SIGSEGV",
-        ),
+        (CRASHES_WHEN_RUN, f"{COMPARING}: the compiler process died of SIGSEGV"),
     ],
     ids=["results", "crash"],
 )

@@ -53,12 +53,7 @@ LEVELS = {
         IsaLevel("x86-64-v4", "x86_64", _V4, "AVX512", "x86-64-v4"),
         IsaLevel("x86-64-v4+vnni", "x86_64", _VNNI, "AVX512_VNNI", "x86-64-v4", "+avx512vnni"),
         IsaLevel(
-            "x86-64-v4+bf16",
-            "x86_64",
-            _BF16,
-            "AVX512_BF16",
-            "x86-64-v4",
-            "+avx512vnni,+avx512bf16",
+            "x86-64-v4+bf16", "x86_64", _BF16, "AVX512_BF16", "x86-64-v4", "+avx512vnni,+avx512bf16"
         ),
         IsaLevel(
             "x86-64-v4+amx",

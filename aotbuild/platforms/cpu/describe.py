@@ -59,7 +59,7 @@ HINTS = {
     "Only interpret mode is supported on CPU": (
         "Kernels of Pallas are not compiled for CPUs: leave out the target cpu, give those "
         "functions a manifest of their own, or call pallas_call with interpret=True there."
-    ),
+    )
 }
 
 
@@ -80,9 +80,7 @@ def _isa_name(name: str) -> str:
 
 
 Isa: TypeAlias = Annotated[
-    str,
-    AfterValidator(_isa_name),
-    WithJsonSchema({"type": "string", "enum": list(_NAMES)}),
+    str, AfterValidator(_isa_name), WithJsonSchema({"type": "string", "enum": list(_NAMES)})
 ]
 Isas: TypeAlias = Annotated[
     list[Isa], BeforeValidator(listed, json_schema_input_type=Isa | list[Isa])

@@ -31,12 +31,7 @@ from aotbuild.platforms.cuda.executables import (
     untuned_notes,
 )
 from aotbuild.platforms.cuda.host import versions
-from aotbuild.platforms.cuda.presets import (
-    TARGET_CONFIG,
-    is_here,
-    target_config_text,
-    tuning_to,
-)
+from aotbuild.platforms.cuda.presets import TARGET_CONFIG, is_here, target_config_text, tuning_to
 from aotbuild.platforms.cuda.tuning_results import Fitting, TuningResults
 
 PLUGIN = "jax-cuda13-pjrt"

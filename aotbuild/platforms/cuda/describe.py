@@ -67,9 +67,7 @@ Gpu: TypeAlias = Annotated[
     ),
 ]
 Gpus: TypeAlias = Annotated[
-    list[Gpu],
-    BeforeValidator(listed, json_schema_input_type=Gpu | list[Gpu]),
-    Field(min_length=1),
+    list[Gpu], BeforeValidator(listed, json_schema_input_type=Gpu | list[Gpu]), Field(min_length=1)
 ]
 
 

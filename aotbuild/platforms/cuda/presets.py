@@ -210,11 +210,7 @@ def preset_text(gpu: GpuPreset, source: str) -> str:
     """Return the YAML of a preset; `source` says in its first line where the facts are from."""
     facts = dict(gpu.facts)
     rows = [f"{name}: {facts[name]}  # {_meaning(name)}" for name in FACTS]
-    head = [
-        f"# {source}",
-        f"device_kind: {gpu.device_kind}",
-        f'capability: "{gpu.capability}"',
-    ]
+    head = [f"# {source}", f"device_kind: {gpu.device_kind}", f'capability: "{gpu.capability}"']
     return "\n".join([*head, *rows]) + "\n"
 
 

@@ -10,13 +10,7 @@ from typing import Any
 from aotbuild.platforms.building import Hardware, LocalDevices, Request, Tuner
 from aotbuild.platforms.cuda.describe import CudaOptions
 from aotbuild.platforms.cuda.driver import GpuPreset, open_driver
-from aotbuild.platforms.cuda.presets import (
-    HERE,
-    TUNING_TO,
-    GpuFiles,
-    named_by_kind,
-    preset_text,
-)
+from aotbuild.platforms.cuda.presets import HERE, TUNING_TO, GpuFiles, named_by_kind, preset_text
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 
 

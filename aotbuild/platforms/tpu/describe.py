@@ -163,7 +163,7 @@ _HINTS = {
     "space=vmem": (
         "The kernel keeps more in the TPU's own memory (VMEM) than there is: give pallas_call "
         "a grid, and smaller blocks."
-    ),
+    )
 }
 
 
@@ -177,9 +177,7 @@ def _topology(name: str) -> str:
 
 
 Topology: TypeAlias = Annotated[
-    str,
-    AfterValidator(_topology),
-    WithJsonSchema({"type": "string", "pattern": slice_pattern()}),
+    str, AfterValidator(_topology), WithJsonSchema({"type": "string", "pattern": slice_pattern()})
 ]
 Topologies: TypeAlias = Annotated[
     list[Topology], BeforeValidator(listed, json_schema_input_type=Topology | list[Topology])

@@ -21,13 +21,7 @@ from aotbuild.format.protobuf import (
     fields,
     replaced,
 )
-from aotbuild.worker.thunk_rewrite.memory_use import (
-    INFO,
-    MODULE,
-    THUNKS,
-    kind_of,
-    sequences_of,
-)
+from aotbuild.worker.thunk_rewrite.memory_use import INFO, MODULE, THUNKS, kind_of, sequences_of
 from aotbuild.worker.thunk_rewrite.program import (
     MODULE_PATH,
     RESULT,
