@@ -30,8 +30,8 @@ def init(output: Output, modules: list[str], root: Path, dry_run: bool) -> None:
     """Write aot.yaml with the jitted functions of each MODULE.
 
     Of a package, all modules are read. Nothing is imported: TODO stands for each spec, dim and
-    static value; `aotbuild record` prints what a program calls. Files that exist stay
-    as they are: what they lack is printed.
+    static value; `aotbuild record` prints entries to put in place of these. Files that exist
+    stay as they are: what they lack is printed.
     """
     from aotbuild.record.init import prepare_project
 
@@ -74,8 +74,9 @@ def _ending(found: Preparation, written: list[str]) -> list[str]:
     other = "" if found.manifest == "aot.yaml" else f" {found.manifest} --root ."
     steps = [f"aotbuild plan{other}", "pip wheel . --no-deps -w dist"]
     if todos := sum(entry.todos for entry in found.entries):
-        fill = f"replace {plural(todos, 'TODO')} in {found.manifest}, or run your program under "
-        steps = [f"{fill}`aotbuild record`", *steps]
+        out = "" if found.manifest == "aot.yaml" else f"--out {found.manifest} "
+        fill = f"replace {plural(todos, 'TODO')} in {found.manifest} by hand, or these entries by "
+        steps = [f"{fill}those that `aotbuild record {out}-- PROGRAM` prints", *steps]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
     return [f"wrote {', '.join(written)}. Next:", *numbered]
 

@@ -55,8 +55,8 @@ cache-keys = [
 ]
 """
 _COMMENTS = (
-    "# Replace each TODO: by hand (`aotbuild plan` says where they are), or run a",
-    "# program that calls these functions under `aotbuild record`.",
+    "# Replace each TODO by hand; `aotbuild plan` says where they are. Or replace these",
+    "# entries by those that `aotbuild record` prints for what your program calls.",
 )
 _TRIED = "0.10.2"  # where neither a lock nor the environment has a jax
 _ROOTS = (".", "src")

@@ -39,8 +39,8 @@ def make():
 '''
 MANIFEST = """\
 # yaml-language-server: $schema=aotbuild.schema.json
-# Replace each TODO: by hand (`aotbuild plan` says where they are), or run a
-# program that calls these functions under `aotbuild record`.
+# Replace each TODO by hand; `aotbuild plan` says where they are. Or replace these
+# entries by those that `aotbuild record` prints for what your program calls.
 version: 1
 package: mypkg
 functions:
@@ -136,6 +136,7 @@ def test_the_manifest_is_the_one_of_the_hook(project: Path) -> None:
     names = {path.name for path in (project / "conf").iterdir()}
     assert names == {"net.yaml", "aotbuild.schema.json"}
     assert "2. aotbuild plan conf/net.yaml" in printed
+    assert "those that `aotbuild record --out conf/net.yaml -- PROGRAM` prints\n" in printed
     assert "pyproject.toml needs" not in printed
 
 
