@@ -36,7 +36,7 @@ def steps() -> Iterator[str]:
 @pytest.mark.wheel
 def test_a_newcomer_comes_to_a_call(tmp_path: Path) -> None:
     inherited = {k: v for k, v in os.environ.items() if k.startswith(OF_THE_MACHINE)}
-    inherited.pop("PIP_FIND_LINKS", None)
+    inherited["PIP_FIND_LINKS"] = kept = inherited.get("PIP_FIND_LINKS", tmp_path.as_uri())
     done = subprocess.run(
         ["bash", "-euxc", "\n".join(steps())],
         cwd=ROOT,
@@ -46,5 +46,6 @@ def test_a_newcomer_comes_to_a_call(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "(32, 4)"
+    assert f"PIP_FIND_LINKS={tmp_path}/wheels {kept}" in done.stderr  # it adds to what was set
     (wheel,) = tmp_path.glob("mypkg/dist/*.whl")
     assert wheel.name.startswith("mypkg-0.1.0-py3-none-")
