@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -177,7 +178,13 @@ def _manifest(output: Output, found: CallLog, out: Path, package: str, *, dry_ru
     files = ", ".join(map(printable, written))
     output.text(f"written: {files}" if written else "nothing was written")
     modules = {name for entry in proposal.entries.values() for name in entry.modules}
-    if problem := missing_in_clone(out.parent, sorted(modules)):
+    try:
+        problem = missing_in_clone(out.parent, sorted(modules))
+    except subprocess.TimeoutExpired as err:
+        problem, seconds = "", f"{err.timeout:.0f} s"
+        taken = f"importing {', '.join(sorted(modules))} took over {seconds}"
+        output.text(f"not known if a build of a fresh clone works: {taken}")
+    if problem:
         output.document["missing_in_clone"] = problem
         output.text(printable(f"a build of a fresh clone fails: {problem}"))
         output.text("put what is missing into the repository, or name another tree under like:")

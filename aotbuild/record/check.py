@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from aotbuild.record.watcher import CallCheck
 
 _GIT_FILES = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+# Seconds for a list of git's files, and for importing modules once.
+_MOST = 300.0
 _IMPORT = """
 import importlib, sys
 for name in sys.argv[1:]:
@@ -76,12 +78,13 @@ def missing_in_clone(project: Path, modules: Sequence[str]) -> str:
 
     New files that git does not ignore are taken for files that will be committed. Also empty if
     there is no repository, and if they cannot be imported in the project itself: this environment
-    may be another one than that of the program.
+    may be another one than that of the program. subprocess.TimeoutExpired if importing them
+    takes too long.
     """
     if not modules or shutil.which("git") is None:
         return ""
     project = project.absolute()
-    listed = subprocess.run(_GIT_FILES, cwd=project, capture_output=True, check=False)
+    listed = _run(_GIT_FILES, project)
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
     with temporary_folder(what="clone-") as folder:
         for name in filter(lambda name: (project / name).is_file(), names):
@@ -98,6 +101,15 @@ def _import_problem(folder: Path, modules: Sequence[str]) -> str:
     path = os.pathsep.join((str(folder / "src"), os.environ.get("PYTHONPATH", "")))
     variables = {**os.environ, "PYTHONPATH": path, "AOTBUILD_BUILDING": "1"}
     command = [sys.executable, "-B", "-c", _IMPORT, *modules]
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, check=False)
+    done = _run(command, folder, variables)
     lines = done.stderr.decode(errors="replace").splitlines()
     return lines[-1] if done.returncode and lines else ""
+
+
+def _run(
+    command: Sequence[str], folder: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    nothing = subprocess.DEVNULL
+    return subprocess.run(
+        command, stdin=nothing, cwd=folder, env=env, capture_output=True, check=False, timeout=_MOST
+    )

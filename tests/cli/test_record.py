@@ -326,6 +326,7 @@ def step(net, x):
     return net.a(x)
 """
 WEIGHTS = "CFG = Cfg()\nnet = Net(CFG)\nDATA = pathlib.Path('weights.bin').resolve().read_bytes()\n"
+SLOW = "import os, time\ntime.sleep(600 * ('AOTBUILD_BUILDING' in os.environ))\n"
 SERVE = "import chat, jax.numpy as jnp\n{}\nchat.step(net, jnp.ones((2, 8)))\n"
 
 
@@ -337,8 +338,8 @@ def test_an_object_of_the_program_and_a_clone_without_weights(
     """What is written names nothing of the program, and says what a build imports."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AOTBUILD_STORE", "off")
-    (tmp_path / "chat").mkdir()
-    (tmp_path / "chat" / "__init__.py").write_text(MODEL + ("" if of_the_program else WEIGHTS))
+    (code := tmp_path / "chat" / "__init__.py").parent.mkdir()
+    code.write_text(MODEL + ("" if of_the_program else WEIGHTS))
     (tmp_path / "weights.bin").touch()
     made = "CFG = chat.Cfg()\nnet = chat.Net(CFG)" if of_the_program else "net = chat.net"
     (tmp_path / "serve.py").write_text(SERVE.format(made))
@@ -354,6 +355,13 @@ def test_an_object_of_the_program_and_a_clone_without_weights(
     assert "like: a build imports chat; all that it reads must be in the repository" in said
     missing = "FileNotFoundError: [Errno 2] No such file or directory: '"
     assert f"a build of a fresh clone fails: importing chat: {missing}weights.bin'\n" in said
+    (tmp_path / "aot.yaml").unlink()
+    code.write_text(SLOW + MODEL + WEIGHTS)
+    with monkeypatch.context() as patch:
+        patch.setattr("aotbuild.record.check._MOST", 1.0)
+        said = run("record", "--", sys.executable, "serve.py").stdout
+    assert "not known if a build of a fresh clone works: importing chat took over 1 s\n" in said
+    code.write_text(MODEL + WEIGHTS)
     Path(".gitignore").unlink()
     (tmp_path / "aot.yaml").unlink()
     assert "fresh clone" not in run("record", "--", sys.executable, "serve.py").stdout
