@@ -53,6 +53,11 @@ def leave() -> NoReturn:
         os._exit(0)
 
 
+def closed_text(error: OSError) -> str:
+    """Return what is said where a process cannot write what it must."""
+    return f"aotbuild: {error.strerror}: does the project's code close files it did not open?"
+
+
 def end_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends (Linux)."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

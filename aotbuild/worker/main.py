@@ -27,7 +27,7 @@ from aotbuild.build.protocol import (
     read_request,
     to_line,
 )
-from aotbuild.worker.forks import end_with_parent
+from aotbuild.worker.forks import closed_text, end_with_parent
 from aotbuild.worker.shared_imports import serve_in_forks
 
 if TYPE_CHECKING:
@@ -143,4 +143,4 @@ def _send(out: IO[str], reply: Reply, token: str = "", process: int = 0) -> None
         out.write(to_line(reply, token))
         out.flush()
     except OSError as err:
-        sys.exit(f"aotbuild: {err.strerror}: does the project's code close files it did not open?")
+        sys.exit(closed_text(err))

@@ -15,7 +15,9 @@ import atexit
 import contextlib
 import gc
 import os
+import signal
 import socket
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import IO, Any, NoReturn, Protocol
 from aotbuild.worker.forks import (
     adopt_orphans,
     children_of,
+    closed_text,
     end_as,
     end_orphans,
     fix_random_numbers,
@@ -89,7 +92,10 @@ class _Importer:
         self._child = fork()
         if self._child == 0:
             mine.close()
-            _serve_requests(its, work, modules)
+            try:
+                _serve_requests(its, work, modules)
+            except OSError as err:
+                sys.exit(closed_text(err))
         its.close()
         self._stream = mine.makefile("rw", encoding="utf-8")
         self._kind = ""
@@ -100,15 +106,22 @@ class _Importer:
             self._stream.write(line)
             self._stream.flush()
         with without_stack():
-            self._kind = self._kind or self._stream.readline()
+            self._kind = self._kind or self._read()
             # What the user's code has started may have the stream of an `alone` process open.
             status = wait(self._child) if self._kind in ("", _ALONE) else None
-            is_served = self._stream.readline() == _SERVED if self._kind else False
+            is_served = self._read() == _SERVED
         if status is not None:
             end_orphans()
         if not is_served:
             end_as(wait(self._child) if status is None else status)
         return status is None
+
+    def _read(self) -> str:
+        """Return the next line; empty if the process has ended."""
+        try:
+            return self._stream.readline()
+        except ConnectionError:  # it has left something unread
+            return ""
 
     def end(self) -> None:
         """End the process, after the functions that its imports have registered with atexit."""
@@ -225,7 +238,7 @@ class _Imported:
 
     def __init__(self, work: Work, modules: tuple[str, ...], *, is_second: bool) -> None:
         self._exits: list[Callable[..., Any]] = []
-        before = _open_files(), _finalizers()
+        before = _left()
         register = atexit.register
 
         def note(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -237,7 +250,7 @@ class _Imported:
             work.load(modules, is_second=is_second)
         finally:
             atexit.register = register
-        self._is_plain = before == (_open_files(), _finalizers())
+        self._is_plain = before == _left()
         gc.freeze()
 
     def is_shared(self, own_child: int = 0) -> bool:
@@ -258,6 +271,12 @@ class _Imported:
             atexit.unregister(function)
 
 
+def _left() -> tuple[object, ...]:
+    """Return what forks of this process would share or lack, but for threads and children."""
+    finalizers = len(weakref.finalize._registry)  # type: ignore[attr-defined]
+    return _open_files(), finalizers, signal.getsignal(signal.SIGCHLD)
+
+
 def _open_files() -> dict[str, str]:
     """Return what each open file is, by its descriptor; empty where the system does not say it."""
     found = {}
@@ -272,7 +291,3 @@ def _threads() -> int:
     """Return the number of threads; 0 where the system does not say it."""
     folder = Path("/proc/self/task")
     return len(list(folder.iterdir())) if folder.is_dir() else 0
-
-
-def _finalizers() -> int:
-    return len(weakref.finalize._registry)  # type: ignore[attr-defined]

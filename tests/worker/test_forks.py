@@ -26,6 +26,8 @@ LEFT = {
     "child": lambda: subprocess.Popen(["sleep", "60"]),
     "folder": lambda: STATE.append(tempfile.TemporaryDirectory()),
     "exit": lambda: atexit.register(lambda: print("exit", flush=True)),
+    "signal": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    "dies": lambda: os._exit(6),
     "nothing": lambda: None,
 }
 class Work:
@@ -102,7 +104,7 @@ def test_requests_of_equal_modules_share_their_imports() -> None:
     assert code == 0
 
 
-@pytest.mark.parametrize("left", ["thread", "file", "child", "folder"])
+@pytest.mark.parametrize("left", ["thread", "file", "child", "folder", "signal"])
 def test_an_import_whose_leftovers_forks_lack_or_share_serves_one_request(left: str) -> None:
     shown, code = served(f"{left}:one", f"{left}:two")
     assert [words[:-2] for words in shown] == [
@@ -125,6 +127,7 @@ def test_processes_that_a_fork_leaves_end_with_it() -> None:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
+        ("dies:one", 6),
         ("exits", 7),
         ("leaves", 8),
         ("starts", 9),
