@@ -90,7 +90,7 @@ def _built(part: str, key: str) -> Figure:
     """Return a figure of a part of `build.py`."""
 
     def figure(results: Results) -> float | None:
-        return next((float(row[key]) for row in _rows(results, f"build_{part}")), None)
+        return next((float(row[key]["median"]) for row in _rows(results, f"build_{part}")), None)
 
     return figure
 

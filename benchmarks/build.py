@@ -3,7 +3,7 @@
 Prints text, or a JSON line for each part. Ratios are of builds that take turns in one run. Ends
 with 1 if a figure is above its limit; `--no-limits` only prints.
 
-    python benchmarks/build.py [noop] [cost] [--quick] [--json] [--no-limits]
+    python benchmarks/build.py [noop] [cost] [zoo] [--quick] [--json] [--no-limits]
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(_ROOT))
 
-from benchmarks.building import cost, noop  # noqa: E402
+from benchmarks.building import cost, noop, zoo  # noqa: E402
 from benchmarks.building.limits import LIMITS  # noqa: E402
 
-PARTS = {"noop": noop, "cost": cost}
+PARTS = {"noop": noop, "cost": cost, "zoo": zoo}
 
 
 def main() -> int:

@@ -71,6 +71,7 @@ SCRIPTS = (
     Script("loading", "The thunk rewrite: loading deep programs", "loading.py"),
     _build("noop", "A build that has nothing to compile"),
     _build("cost", "A build from nothing, and jax.jit"),
+    _build("zoo", "Building the slowest programs of the zoo, and jax.jit"),
 )
 
 

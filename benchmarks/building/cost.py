@@ -7,18 +7,15 @@ imports included. CPU time is that of all processes; ratios are the medians of t
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
-from benchmarks.building.noop import Taken, variables
+from benchmarks.building.pairs import Ratio, cpu_ratio, taken, variables, wall_ratio
 from benchmarks.places import HERE
 
 _CHAT = """
@@ -85,31 +82,24 @@ def measure(quick: bool) -> dict[str, Any]:
             (root / name).mkdir()
             (root / name / "__init__.py").touch()
             write(root)
-            build = ("-m", "aotbuild.cli", "build", str(root / "aot.yaml"), "--out")
-            rounds = 1 if quick else 5
+            build = [sys.executable, "-m", "aotbuild.cli", "build", "aot.yaml", "--out"]
+            jit = [sys.executable, "-c", by_jit]
             pairs = [
-                (_taken(root, [*build, str(root / f"out{i}")]), _taken(root, ["-c", by_jit]))
-                for i in range(rounds)
+                (taken([*build, f"out{number}"], root), taken(jit, root))
+                for number in range(1 if quick else 5)
             ]
         row[f"{name}_cpu_s"] = median(ours.cpu for ours, _ in pairs)
         row[f"{name}_jit_cpu_s"] = median(theirs.cpu for _, theirs in pairs)
-        row[f"{name}_cpu_ratio"] = median(ours.cpu / theirs.cpu for ours, theirs in pairs)
-        row[f"{name}_wall_ratio"] = median(ours.wall / theirs.wall for ours, theirs in pairs)
+        row[f"{name}_cpu_ratio"] = asdict(cpu_ratio(pairs))
+        row[f"{name}_wall_ratio"] = asdict(wall_ratio(pairs))
     return row
-
-
-def _taken(root: Path, arguments: Sequence[str]) -> Taken:
-    before, start = os.times(), perf_counter()
-    subprocess.run([sys.executable, *arguments], cwd=root, check=True, capture_output=True)
-    wall, after = perf_counter() - start, os.times()
-    used = after.children_user + after.children_system
-    return Taken(wall, used - before.children_user - before.children_system)
 
 
 def describe(row: dict[str, Any]) -> str:
     """Return what was measured, for people."""
     return "\n".join(
         f"{name}: CPU {row[f'{name}_cpu_s']:.1f} s, jax alone {row[f'{name}_jit_cpu_s']:.1f} s; "
-        f"ratio {row[f'{name}_cpu_ratio']:.2f}, of wall time {row[f'{name}_wall_ratio']:.2f}"
+        f"ratio {Ratio(**row[f'{name}_cpu_ratio'])}, "
+        f"of wall time {Ratio(**row[f'{name}_wall_ratio'])}"
         for name in _PROJECTS
     )

@@ -8,37 +8,23 @@ ratio of wall times is the median of the pairs'. `many`: the same with over 150 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
+from benchmarks.building.pairs import Ratio, Taken, cpu_ratio, taken, variables, wall_ratio
 from benchmarks.places import ROOT
 
-# What would change a build if the caller's shell had it set.
-_FOREIGN = ("AOTBUILD_", "JAX_", "PIP_", "PYTHON", "XLA_")
 # Each is a unit for the CPU and one for the portable form.
 _MANY = "1..75"
 _EXAMPLE = ROOT / "example_project"
 _WHEEL = ("-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Seconds of one build: of the clock, and of the CPUs, in all its processes."""
-
-    wall: float
-    cpu: float
 
 
 def write_projects(root: Path, sizes: str = "[1, 32]") -> tuple[Path, Path]:
@@ -71,15 +57,8 @@ def without_hook(pyproject: str) -> str:
 def build(project: Path, out: Path, store: Path) -> Taken:
     """Make the wheel of a project; its processes are over when this returns."""
     command = [sys.executable, *_WHEEL, "--wheel-dir", str(out), str(project)]
-    with tempfile.TemporaryFile() as said, variables(AOTBUILD_STORE=str(store)):
-        before, start = os.times(), perf_counter()
-        done = subprocess.run(command, cwd=out, stdout=said, stderr=said, check=False)
-        wall, after = perf_counter() - start, os.times()
-        if done.returncode:
-            said.seek(0)
-            sys.exit(f"{project.name}: pip failed\n{said.read().decode()}")
-    used = after.children_user + after.children_system
-    return Taken(wall, used - before.children_user - before.children_system)
+    with variables(AOTBUILD_STORE=str(store)):
+        return taken(command, out)
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -104,8 +83,8 @@ def _measured(sizes: str, rounds: int) -> dict[str, Any]:
         "plain_s": median(theirs.wall for _, theirs in pairs),
         "noop_cpu_s": median(ours.cpu for ours, _ in pairs),
         "plain_cpu_s": median(theirs.cpu for _, theirs in pairs),
-        "ratio": median(ours.wall / theirs.wall for ours, theirs in pairs),
-        "cpu_ratio": median(ours.cpu / theirs.cpu for ours, theirs in pairs),
+        "ratio": asdict(wall_ratio(pairs)),
+        "cpu_ratio": asdict(cpu_ratio(pairs)),
     }
 
 
@@ -116,19 +95,5 @@ def describe(row: dict[str, Any]) -> str:
         f"with an empty store: {row['first_s']:.1f} s\n"
         f"nothing to compile:  {row['noop_s']:.3f} s, CPU {row['noop_cpu_s']:.3f} s\n"
         f"without the hook:    {row['plain_s']:.3f} s, CPU {row['plain_cpu_s']:.3f} s\n"
-        f"ratio {row['ratio']:.2f}, of CPU time {row['cpu_ratio']:.2f}{many}"
+        f"ratio {Ratio(**row['ratio'])}, of CPU time {Ratio(**row['cpu_ratio'])}{many}"
     )
-
-
-@contextmanager
-def variables(**values: str) -> Iterator[None]:
-    """Set variables of the environment for the block, and unset what would change a build."""
-    before = dict(os.environ)
-    for name in [name for name in before if name.startswith(_FOREIGN)]:
-        del os.environ[name]
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
