@@ -82,9 +82,15 @@ def functions(folder: Path) -> list[str]:
 
 
 def test_the_default_folder_and_the_summary(project: Path) -> None:
+    """What an earlier build left in the folder is replaced."""
+    old = FOLDER / "blobs" / f"{'0' * 64}.pjrt"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    (FOLDER / "index").write_bytes(MAGIC)
     result = build()
     assert result.exit_code == 0, result.output
     assert functions(FOLDER) == ["scale"]
+    assert not old.exists()
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["FUNCTION", "SIGNATURE", "TARGET", "SIZE", "FLOPS"]
     assert lines[1].startswith("scale     batch=2, k=3  cpu:")
@@ -157,16 +163,6 @@ def test_edited_sources_of_what_was_built_in_place(
     assert aotbuild.load(project / "moved").functions == ("scale",)
     assert build().exit_code == 0
     assert SOURCES not in Index.open((FOLDER / "index").read_bytes(), "index").header
-
-
-def test_an_earlier_build_is_replaced(project: Path) -> None:
-    (project / FOLDER / "blobs").mkdir(parents=True)
-    old = FOLDER / "blobs" / f"{'0' * 64}.pjrt"
-    (project / old).touch()
-    (project / FOLDER / "index").write_bytes(MAGIC)
-    assert build().exit_code == 0
-    assert functions(FOLDER) == ["scale"]
-    assert not old.exists()
 
 
 def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> None:

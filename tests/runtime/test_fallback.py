@@ -17,7 +17,13 @@ import pytest
 from support.packages import Built, build, portable, write
 
 import aotbuild
-from aotbuild.errors import CompilationForbidden, DamagedBlob, NoExecutable, SignatureMismatch
+from aotbuild.errors import (
+    AotbuildError,
+    CompilationForbidden,
+    DamagedBlob,
+    NoExecutable,
+    SignatureMismatch,
+)
 from aotbuild.format.index import write_index
 from aotbuild.format.signature import Function
 from aotbuild.manifest import parse_manifest
@@ -102,6 +108,9 @@ def test_an_editable_install_says_what_it_is(tmp_path: Path, source: None) -> No
     with aotbuild.guard("raise"), pytest.raises(CompilationForbidden) as caught:
         library.f(OTHER)
     assert caught.value.trace == (note,)
+    says = r"demo is an editable install without executables.*run `aotbuild build --in-place`"
+    with pytest.raises(AotbuildError, match=says):
+        aotbuild.load(folder, arrays="numpy")
 
 
 @pytest.mark.parametrize(
