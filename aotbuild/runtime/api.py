@@ -51,6 +51,7 @@ def load(package: str | os.PathLike[str], *, arrays: str = "jax") -> Library:
         UnsupportedFormat: Another version of aotbuild wrote the index.
         CompanionMismatch: An installed companion is from another build.
         MissingJax: `arrays="jax"`, and jax is not installed.
+        AotbuildError: `aotbuild build --in-place` built it, and its source was edited since.
 
     Examples:
         >>> library = aotbuild.load("tinyformer")

@@ -7,6 +7,7 @@ native code see a byte.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -162,7 +163,8 @@ class Package:
     def _begin(self, header: Mapping[str, Any]) -> None:
         """Refuse what cannot be called here, log an editable install, and watch for forks."""
         name = str(header.get("package", self.source.path))
-        if SOURCES in header:
+        # A build imports the edited modules, and these may load what the last one left.
+        if SOURCES in header and os.environ.get("AOTBUILD_BUILDING") != "1":
             from aotbuild.format.layout import source_problem  # few are built in source folders
 
             if problem := source_problem(header, self.source.path):

@@ -58,6 +58,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from aotbuild.cli.__main__ import main
 main()
 """
+# A module that loads what an earlier build left.
+LOADS = """import aotbuild, contextlib
+with contextlib.suppress(aotbuild.errors.NoArtifacts): aotbuild.load("proj")
+"""
 FOLDER = Path("build", "aot", "proj", "_aot")
 
 
@@ -137,7 +141,7 @@ def test_edited_sources_of_what_was_built_in_place(
     monkeypatch.syspath_prepend(str(project))
     monkeypatch.setenv("AOTBUILD_STORE", str(project.parent / "store"))
     home, helper, x = project / "proj", project / "proj_helper.py", np.ones(2, "float32")
-    helper.touch()
+    helper.write_text(LOADS)
     edit(project, "    args:", "    imports: [proj_helper]\n    args:")
     for again in (False, True):
         document = json.loads(build("--in-place", "--json").stdout)
@@ -158,7 +162,8 @@ def test_edited_sources_of_what_was_built_in_place(
                 aotbuild.load(home, arrays=arrays)
         for command, code in (("verify", 5), ("doctor", 6)):
             assert says.partition("\n")[0] in run(command, home, code=code).output
-        path.write_text(text)
+        assert build("--in-place").exit_code == 0
+        assert aotbuild.load(home).functions == ("scale",)
     (home / "_aot").rename(project / "moved")
     assert aotbuild.load(project / "moved").functions == ("scale",)
     assert build().exit_code == 0
@@ -188,7 +193,7 @@ def test_ended_while_compiling(project: Path, tmp_path: Path, number: signal.Sig
         env={
             **os.environ,
             "STARTED": str(started),
-            "PYTHONPATH": _path(),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
             "TMPDIR": str(temporary),
         },
         stderr=subprocess.PIPE,
@@ -210,7 +215,3 @@ def test_ended_while_compiling(project: Path, tmp_path: Path, number: signal.Sig
     assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
     assert [path for path in Path("build").rglob("*") if path.is_file()] == []
     assert [*temporary.iterdir()] == []
-
-
-def _path() -> str:
-    return os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)])
