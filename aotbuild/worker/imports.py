@@ -27,6 +27,7 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.format.values import cut
 from aotbuild.format.words import did_you_mean
+from aotbuild.worker.analysis import CustomCalls
 
 _OURS = ("aotbuild", "hatch_aotbuild", "__main__")
 _INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -125,14 +126,15 @@ _PLAIN = (bool, int, float, str, type(None))
 class Imports:
     """The modules that are imported for a job, and the settings of jax that each one changed.
 
-    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS. `variables` are
-    those of the environment before the imports. `refused` says why jax does not take `config`.
+    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS. `variables` and
+    `custom_calls` are those before the imports. `refused` says why jax does not take `config`.
     """
 
     config: dict[str, Any]
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    custom_calls: CustomCalls = field(default_factory=CustomCalls)
     refused: TraceRefused | None = None
 
     def missing(self, modules: Iterable[str]) -> str:

@@ -22,6 +22,9 @@ from aotbuild.format.dtypes import UNUSABLE, WIDER
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.leaves import array_digest, is_array
 
+# Primitives of kernels outside of XLA: any of the user, and jaxlib's for sparse matrices.
+_KERNELS = frozenset({"bcsr_dot_general", "ffi_call"})
+
 
 def is_jaxpr(value: Any) -> bool:
     """Return whether a parameter is a jaxpr, closed or not."""
@@ -82,6 +85,18 @@ def refuse_callbacks(job: Job, closed_jaxpr: Any, platform: str) -> NoReturn:
     found = "\n".join(f"{job.call} calls back into Python{name}" for name in names)
     msg = f"{found or f'{job.call} calls back into Python'}\n  {_CALLBACK_REMEDY}"
     raise TraceRefused(msg)
+
+
+def takes_indices(closed: Any) -> bool:
+    """Return whether a kernel outside of XLA takes integers; it may read where they point."""
+    return any(
+        equation.primitive.name in _KERNELS and any(map(_is_integer, equation.invars))
+        for equation in _leaf_equations(closed)
+    )
+
+
+def _is_integer(variable: Any) -> bool:
+    return _dtype(variable).startswith(("int", "uint"))
 
 
 def _leaf_equations(closed: Any) -> Iterator[Any]:

@@ -112,7 +112,7 @@ class SecondTrace:
     """What a job's process knows of the second trace, which runs at the other end of a stream.
 
     This end writes the job's line, later the digest of its own lowering. The other end then writes
-    what it found, as JSON, or how its process ended, as a number.
+    what it found, as JSON, or how its process ended, as a number. Meanwhile this one compiles.
     """
 
     def __init__(self, stream: socket.socket, line: str) -> None:
@@ -124,9 +124,12 @@ class SecondTrace:
             self._stream.write(line)
             self._stream.flush()
 
-    def result(self, digest: str) -> Second:
-        """Wait for the second trace, and return what it found."""
+    def send(self, digest: str) -> None:
+        """Let the second trace compare its lowering with that of the first."""
         self._write(f"{digest}\n")
+
+    def result(self) -> Second:
+        """Wait for the second trace, which has been sent a digest, and return what it found."""
         answer = ""
         with contextlib.suppress(OSError):
             answer = self._stream.readline()
@@ -182,10 +185,18 @@ def _text(error: BaseException) -> str:
     return str(error) if isinstance(error, AotbuildError) else f"{type(error).__name__}: {error}"
 
 
-def check_purity(traced: Traced, other: SecondTrace, lower: Lower) -> list[str]:
-    """Compare a trace with the second one; return notes. TraceRefused if they differ."""
-    job, mine = traced.job, _lowering(traced, lower)
-    second = other.result(mine.digest)
+def begin_check(traced: Traced, other: SecondTrace, lower: Lower) -> Callable[[], list[str]]:
+    """Lower a trace for the comparison with the second one; return what waits for it.
+
+    That returns notes, or raises TraceRefused if the two differ.
+    """
+    mine = _lowering(traced, lower)
+    other.send(mine.digest)
+    return lambda: _compare(traced, mine, other.result())
+
+
+def _compare(traced: Traced, mine: Lowering, second: Second) -> list[str]:
+    job = traced.job
     if second.lowering is None:
         msg = (
             f"{job.call} is not pure: traced once, it raises when traced again\n"

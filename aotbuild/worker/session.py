@@ -17,7 +17,6 @@ from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.folder import Store
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.function import import_named
@@ -27,7 +26,7 @@ from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.lower import Lowered, export_portable, lower, symbolic_dims
 from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
-from aotbuild.worker.purity import SecondTrace, check_purity
+from aotbuild.worker.purity import SecondTrace, begin_check
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import Traced, trace_job
 from aotbuild.worker.user_errors import user_traceback
@@ -64,7 +63,7 @@ class Session:
         self._secret_paths = SecretPaths.of_this_machine(hello.secret_paths)
         entries = Store(hello.store, fetch) if hello.behind else Store(hello.store)
         self._entries = entries
-        self._native = NativeCompiler(self._blobs, CustomCalls(), entries)
+        self._native = NativeCompiler(self._blobs, imports.custom_calls, entries)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
         self._imports = imports
@@ -99,15 +98,22 @@ class Session:
         for target, hardware in zip(traced.job.targets, traced.job.hardware, strict=True):
             # Before it is lowered, which may end this process.
             yield Started(stage="compile", target=str(target))
-            if self._second is not None and target == traced.job.targets[0]:
-                try:
-                    notes = check_purity(traced, self._second, self._lower)
-                    traced = replace(traced, notes=(*traced.notes, *notes))
-                except _ANY as err:
-                    for each in traced.job.targets:
-                        yield _failure(each, "trace", err)
-                    return
-            yield self._unit(traced, target, hardware, candidates)
+            if self._second is None or target != traced.job.targets[0]:
+                yield self._unit(traced, target, hardware, candidates)
+                continue
+            try:
+                compare = begin_check(traced, self._second, self._lower)
+                unit = self._unit(traced, target, hardware, candidates)
+                notes = tuple(compare())
+            except _ANY as err:
+                for each in traced.job.targets:
+                    yield _failure(each, "trace", err)
+                return
+            traced = replace(traced, notes=(*traced.notes, *notes))
+            if isinstance(unit, Compiled):
+                unit = unit.model_copy(update={"notes": (*notes, *unit.notes)})
+                candidates = [(candidate, unit) for candidate, _ in candidates]
+            yield unit
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)

@@ -6,7 +6,7 @@ come two processes that import a job's modules, one for the first trace and one 
 fork. XLA starts its threads when jax makes a client of a device, which only forks do.
 
 An import may leave what forks would lack or share: a thread, an open file, a child process, an
-object to finalize. A process with such an import serves one job, itself.
+object to finalize, a handler of SIGCHLD. A process with such an import serves one job, itself.
 """
 
 from __future__ import annotations
