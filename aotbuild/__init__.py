@@ -10,14 +10,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.api import load, precompiled
     from aotbuild.runtime.numpy.arrays import DeviceArray
 
-__all__ = [
-    "DeviceArray",
-    "__version__",
-    "errors",
-    "guard",
-    "load",
-    "precompiled",
-]
+__all__ = ["DeviceArray", "__version__", "errors", "guard", "load", "precompiled"]
 
 __version__ = "0.1.0"
 

@@ -17,11 +17,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 _OURS, _JAX, _PEER, _FLOOR = "#d1495b", "#30638e", "#7d8597", "#c9ccd1"
-_TITLES = {
-    "transformer": "12-layer transformer",
-    "digits": "digits CNN",
-    "mjx": "mujoco-mjx step",
-}
+_TITLES = {"transformer": "12-layer transformer", "digits": "digits CNN", "mjx": "mujoco-mjx step"}
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 # The order of the bars. All imports are in the place of "import"; what else a system marks comes
 # before the first call.

@@ -155,13 +155,7 @@ def numpy_backend(_folder: Path) -> Model:
     return Model(prefill, decode, lib.place, load_file)
 
 
-WAYS = {
-    "jit": jit,
-    "cache": cache,
-    "export": export,
-    "jax": jax_backend,
-    "numpy": numpy_backend,
-}
+WAYS = {"jit": jit, "cache": cache, "export": export, "jax": jax_backend, "numpy": numpy_backend}
 
 if __name__ == "__main__":
     way, started, weights, folder = sys.argv[1:]

@@ -8,14 +8,7 @@ from collections.abc import Hashable, Mapping
 from math import isnan, prod
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Discriminator,
-    Field,
-    PlainSerializer,
-    Tag,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PlainSerializer, Tag
 
 from aotbuild.format.values import decode, encode
 from aotbuild.format.words import quote
@@ -111,8 +104,7 @@ StaticMap: TypeAlias = Annotated[
 ]
 Range: TypeAlias = Annotated[str, Field(pattern=f"^{_RANGE}$")]
 Sizes: TypeAlias = Annotated[
-    Many[Size],
-    BeforeValidator(_sizes, json_schema_input_type=Size | Range | Many[Size | Range]),
+    Many[Size], BeforeValidator(_sizes, json_schema_input_type=Size | Range | Many[Size | Range])
 ]
 Dims: TypeAlias = Annotated[
     Annotated[dict[Name, Sizes], Tag("\0product")]

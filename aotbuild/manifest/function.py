@@ -25,12 +25,7 @@ from pydantic import (
 from aotbuild.format.padding import PaddedDim
 from aotbuild.format.values import encode
 from aotbuild.manifest import names
-from aotbuild.manifest.dims import (
-    SIGNATURE_OPTIONS,
-    Many,
-    Name,
-    SignatureSpec,
-)
+from aotbuild.manifest.dims import SIGNATURE_OPTIONS, Many, Name, SignatureSpec
 from aotbuild.manifest.reading import form, from_yaml
 from aotbuild.manifest.shardings import Sharding, likes, read_sharding
 from aotbuild.manifest.specs import imported_names

@@ -79,8 +79,7 @@ class NoneSpec:
 
 
 ArgSpec: TypeAlias = Annotated[
-    LeafSpec | LikeSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
-    Discriminator("form"),
+    LeafSpec | LikeSpec | ListSpec | TupleSpec | DictSpec | NoneSpec, Discriminator("form")
 ]
 
 

@@ -8,10 +8,7 @@ executables of all installed packages, with the metadata of their distributions.
 from importlib.metadata import distributions
 from pathlib import Path
 
-from PyInstaller.utils.hooks import (  # type: ignore[import-untyped, unused-ignore]
-    collect_submodules,
-    copy_metadata,
-)
+from PyInstaller.utils.hooks import collect_submodules, copy_metadata  # type: ignore[import-untyped, unused-ignore]
 
 PARTS = ("host", "checks", "client")
 

@@ -101,9 +101,7 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
 
     def decorate(source: F) -> F:
         library = Library(
-            lambda: locate(package, stays=True),
-            package=package_name(package),
-            fallback=fallback,
+            lambda: locate(package, stays=True), package=package_name(package), fallback=fallback
         )
         library._sources[name] = source
         lock = threading.RLock()

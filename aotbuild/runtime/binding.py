@@ -18,15 +18,7 @@ from aotbuild.format.aval import NotAnArray
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function, Signature
-from aotbuild.format.tree import (
-    LEAF,
-    Describer,
-    Marker,
-    Referenced,
-    StaticValue,
-    Tree,
-    TreeRefused,
-)
+from aotbuild.format.tree import LEAF, Describer, Marker, Referenced, StaticValue, Tree, TreeRefused
 from aotbuild.format.values import NotEncodable, cut, encode, shown
 from aotbuild.runtime.compatibility import CHANGE_CALL
 

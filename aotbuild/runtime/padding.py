@@ -220,9 +220,7 @@ class PaddedCalls:
                 raise InvalidArgument(self._function.name, path, *problem)
             try:
                 leaves[index] = arrays.pad(
-                    leaves[index],
-                    partial(plan.pad, index),
-                    plan.fills(plan.padding.leaves[index]),
+                    leaves[index], partial(plan.pad, index), plan.fills(plan.padding.leaves[index])
                 )
             except (ValueError, OverflowError) as err:  # a value that the dtype does not have
                 msg = f"{self._function.name}: padding failed: {err}; rebuild the wheel"

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aotbuild.format.canonical import canonical_digest
-from aotbuild.format.tree import (
-    LEAF,
-    MARKERS,
-    Tree,
-    children_of,
-    field_labels,
-    type_words,
-)
+from aotbuild.format.tree import LEAF, MARKERS, Tree, children_of, field_labels, type_words
 from aotbuild.format.values import cut, shown
 from aotbuild.format.words import did_you_mean
 from aotbuild.runtime.binding import Call

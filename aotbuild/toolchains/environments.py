@@ -34,14 +34,7 @@ from aotbuild.toolchains.toolchain import (
     running_platforms,
     running_toolchain,
 )
-from aotbuild.toolchains.uv import (
-    UvFailed,
-    cache_root,
-    find_python,
-    locked,
-    run_uv,
-    running_python,
-)
+from aotbuild.toolchains.uv import UvFailed, cache_root, find_python, locked, run_uv, running_python
 from aotbuild.toolchains.wanted import (
     OWN,
     Wanted,

@@ -80,12 +80,7 @@ def committed_lock(wanted: Wanted, folder: Path) -> Path | None:
     return path if wanted.lock_name and os.path.lexists(path) else None
 
 
-def compile_lock(
-    wanted: Wanted,
-    python: str,
-    folder: Path,
-    before: str | None = None,
-) -> str:
+def compile_lock(wanted: Wanted, python: str, folder: Path, before: str | None = None) -> str:
     """Let uv resolve; return the text of the lock. PlanError gives uv's reason.
 
     Versions in the lock `before` are kept where possible. What is neither a wheel nor says in a

@@ -14,17 +14,8 @@ from aotbuild.errors import WheelRefused
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.words import quote
 from aotbuild.wheels.join import join
-from aotbuild.wheels.metadata import (
-    joined_requirements,
-    requirements,
-    with_requirements,
-)
-from aotbuild.wheels.wheel_files import (
-    NewWheel,
-    OpenedWheel,
-    WheelName,
-    open_wheel,
-)
+from aotbuild.wheels.metadata import joined_requirements, requirements, with_requirements
+from aotbuild.wheels.wheel_files import NewWheel, OpenedWheel, WheelName, open_wheel
 
 _MADE_ANEW = ("METADATA", "WHEEL")
 _SHOWN = 20

@@ -82,10 +82,7 @@ def _attend(layer: Tree, cache: Tree, x: jax.Array, start: jax.Array) -> tuple[j
     positions = start + jnp.arange(length)
     keys, values = (
         jax.lax.dynamic_update_slice(old, new, (0, 0, start, 0))
-        for old, new in (
-            (cache["keys"], _rotate(key, positions)),
-            (cache["values"], value),
-        )
+        for old, new in ((cache["keys"], _rotate(key, positions)), (cache["values"], value))
     )
     scores = _rotate(query, positions) @ keys.transpose(0, 1, 3, 2) / math.sqrt(WIDTH // HEADS)
     seen = jnp.arange(LONGEST)[None, :] <= positions[:, None]

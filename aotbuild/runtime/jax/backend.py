@@ -209,13 +209,7 @@ class JaxExecutableLoader:
             msg = f"{record}: the executable is not sharded as its record says; rebuild the wheel"
             raise AotbuildError(msg)
         mesh_executable = private.mesh_executable(
-            loaded,
-            calling.name,
-            devices,
-            inputs,
-            outputs,
-            calling.kept,
-            placement.committed,
+            loaded, calling.name, devices, inputs, outputs, calling.kept, placement.committed
         )
         return JaxExecutable(record, mesh_executable, constants, tuple(leaves))
 

@@ -93,11 +93,7 @@ class NumpyExecutable:
         return self._refuse(arrays)
 
     def fastpath_data(
-        self,
-        _: Sequence[Any],
-        out_tree: Any,
-        leaves: int,
-        staying: frozenset[int] = frozenset(),
+        self, _: Sequence[Any], out_tree: Any, leaves: int, staying: frozenset[int] = frozenset()
     ) -> Any:
         """Return what the C++ dispatch needs to run it without Python."""
         calling, trees = self.record.calling, self._trees

@@ -12,13 +12,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval, NotAnArray
 from aotbuild.format.target import HOST
 from aotbuild.runtime.checked_blobs import aligned
-from aotbuild.runtime.numpy.arrays import (
-    DeviceArray,
-    device_of,
-    is_packed,
-    is_used_in_place,
-    put,
-)
+from aotbuild.runtime.numpy.arrays import DeviceArray, device_of, is_packed, is_used_in_place, put
 
 if TYPE_CHECKING:
     from aotbuild.runtime.trees import Leaves, Trees

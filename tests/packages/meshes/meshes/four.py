@@ -4,10 +4,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-MESH = Mesh(
-    np.array(jax.devices()).reshape(2, 2),
-    ("x", "y"),
-)
+MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
 
 
 def double(x):

@@ -64,9 +64,7 @@ def make_step(model, x, y, opt_state):
 
 @eqx.filter_jit(donate="all-except-first")
 def make_steps(
-    xy: tuple[jax.Array, jax.Array],
-    model: RNN,
-    opt_state: PyTree,
+    xy: tuple[jax.Array, jax.Array], model: RNN, opt_state: PyTree
 ) -> tuple[jax.Array, RNN, PyTree]:
     """Many steps in one scan: the arrays are carried, the rest is closed over."""
     params, static = eqx.partition(model, eqx.is_array)
