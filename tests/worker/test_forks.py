@@ -81,17 +81,7 @@ def served(*requests: str, mark: str = "MARK_OF_A_TEST=") -> tuple[list[list[str
         return shown, process.wait(timeout=30)
 
 
-def test_each_request_begins_anew() -> None:
-    shown, code = served("one", "two", "three")
-    assert [words[:-2] for words in shown] == [
-        ["imports", "prepared", "one"],
-        ["prepared", "two"],
-        ["prepared", "three"],
-    ]
-    assert code == 0
-
-
-def test_requests_of_equal_modules_share_their_imports() -> None:
+def test_requests_of_equal_modules_share_their_imports_and_nothing_else() -> None:
     shown, code = served("exit:one", "exit:two", "nothing:three", "exit:four")
     assert [[word for word in words if word.isalpha()] for words in shown] == [
         ["imports", "exit", "prepared", "one"],
