@@ -2,8 +2,7 @@
 
 Their libraries are those of `make zoo`, in its environment. Each is built without a store, and its
 signatures are lowered and compiled with jax in one process, which reads them from the manifest with
-the code of a build: 0.4 s of its CPU time. One round takes about 15
-minutes.
+the code of a build: 0.4 s of its CPU time. One round takes about a quarter of an hour.
 """
 
 from __future__ import annotations
