@@ -1,4 +1,9 @@
-"""Processes that fork: how a fork begins and ends, and what it leaves."""
+"""Each job runs in a fork of a process that has imported jax, and does nothing else itself.
+
+Importing jax is most of what a process costs before it runs a job. Whatever a job imports, patches,
+sets or keeps is gone with its fork: the next one has jax and nothing else. XLA starts its threads
+when jax makes a client of a device, which only forks do.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import atexit
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import os
 import random
 import resource
@@ -13,14 +19,48 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 _SEED = 0
 # How long functions that were registered with atexit may take, in seconds.
 _LONGEST_LEAVING = 10.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def serve_in_forks(
+    lines: IO[str], prepare: Callable[[], None], serve: Callable[[str], None]
+) -> None:
+    """Serve each request in a fork of its own, until the lines end or a fork fails.
+
+    `prepare` is called in this process, before the first fork.
+
+    `serve` gets the request as a line, and may read answers from `lines`. Where a fork ends before
+    it has served its request, this process ends as it did, with its exit code or signal. Processes
+    that a fork has started and left are killed.
+    """
+    is_prepared = False
+    while line := lines.readline():
+        if not is_prepared:
+            prepare()
+            _adopt_orphans()
+            gc.freeze()  # forks then neither walk through jax's objects nor copy them
+            is_prepared = True
+        reading, writing = os.pipe()
+        child = fork()
+        if child == 0:
+            os.close(reading)
+            _fix_random_numbers()
+            serve(line)
+            os.write(writing, b"1")
+            leave()
+        os.close(writing)
+        status = _wait(child)
+        is_served = _was_written_to(reading)
+        _end_orphans()
+        if not is_served:
+            _end_as(status)
 
 
 def fork() -> int:
@@ -53,11 +93,6 @@ def leave() -> NoReturn:
         os._exit(0)
 
 
-def closed_text(error: OSError) -> str:
-    """Return what is said where a process cannot write what it must."""
-    return f"aotbuild: {error.strerror}: does the project's code close files it did not open?"
-
-
 def end_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends (Linux)."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -68,7 +103,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def fix_random_numbers() -> None:
+def _fix_random_numbers() -> None:
     """Seed the generators of Python and numpy: all functions of a wheel draw the same numbers.
 
     A module that draws its weights without a seed is imported once for each job.
@@ -80,43 +115,34 @@ def fix_random_numbers() -> None:
     np.random.seed(_SEED)
 
 
-def adopt_orphans() -> None:
+def _adopt_orphans() -> None:
     """Become the parent of what a fork leaves, as init is of what nobody else adopts."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_orphans(kept: int = 0) -> None:
-    """Kill the children of this process but one, and theirs, which it adopts then."""
-    while children := [child for child in children_of() if child != kept]:
-        kill(children)
+def _end_orphans() -> None:
+    """Kill the children of this process, and theirs, which it adopts then."""
+    while children := _children():
         for child in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
 
 
-def kill(processes: Iterable[int]) -> None:
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)
+def _children() -> list[int]:
+    """Return the children of this process; none where the system does not say it."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return [int(number) for each in lists for number in each.read_text().split()]
 
 
-def children_of(process: int | str = "self") -> list[int]:
-    """Return the children of a process; none where the system does not say it."""
-    lists = Path(f"/proc/{process}/task").glob("*/children")
-    found = []
-    for each in lists:
-        with contextlib.suppress(OSError):  # a thread has ended
-            found += [int(number) for number in each.read_text().split()]
-    return found
-
-
-def wait(child: int) -> int:
-    with without_stack():
+def _wait(child: int) -> int:
+    with _without_stack():
         return os.waitpid(child, 0)[1]
 
 
 @contextlib.contextmanager
-def without_stack() -> Iterator[None]:
+def _without_stack() -> Iterator[None]:
     """Leave it to the fork to print its stack when all of this group gets SIGABRT."""
     faulthandler.disable()
     before = signal.signal(signal.SIGABRT, signal.SIG_IGN)
@@ -127,7 +153,7 @@ def without_stack() -> Iterator[None]:
         faulthandler.enable()
 
 
-def was_written_to(pipe: int) -> bool:
+def _was_written_to(pipe: int) -> bool:
     # Processes that the user's code has started may have it open, too.
     os.set_blocking(pipe, False)
     try:
@@ -138,7 +164,7 @@ def was_written_to(pipe: int) -> bool:
         os.close(pipe)
 
 
-def end_as(status: int) -> NoReturn:
+def _end_as(status: int) -> NoReturn:
     number = os.waitstatus_to_exitcode(status)
     if number < 0:
         faulthandler.disable()

@@ -27,7 +27,6 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.format.values import cut
 from aotbuild.format.words import did_you_mean
-from aotbuild.worker.analysis import CustomCalls
 
 _OURS = ("aotbuild", "hatch_aotbuild", "__main__")
 _INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -79,7 +78,6 @@ _HARMLESS = (
     "jax_enable_compilation_cache",
     "jax_explain_cache_misses",
     "jax_log",
-    "jax_num_",  # of devices, which the mesh says
     "jax_persistent_cache",
     "jax_platform",
     "jax_raise_persistent_cache_errors",
@@ -126,45 +124,24 @@ _PLAIN = (bool, int, float, str, type(None))
 class Imports:
     """The modules that are imported for a job, and the settings of jax that each one changed.
 
-    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS. `variables` and
-    `custom_calls` are those before the imports. `refused` says why jax does not take `config`.
+    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS.
     """
 
     config: dict[str, Any]
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-    custom_calls: CustomCalls = field(default_factory=CustomCalls)
-    refused: TraceRefused | None = None
-
-    def missing(self, modules: Iterable[str]) -> str:
-        """Return words for what is still to be imported; empty if nothing is."""
-        names = [name for name in modules if name not in sys.modules]
-        return f"importing {', '.join(names)}" if names else ""
-
-    def load(self, modules: Iterable[str]) -> None:
-        """Set jax's options and import some modules; what fails is reported by `adopt` or later."""
-        try:
-            apply_config(self.config.items())
-        except TraceRefused as err:
-            self.refused = err
-            return
-        # Locations would put the paths of this machine into the bytes.
-        jax.config.update("jax_traceback_in_locations_limit", 0)
-        # std::bad_cast is what MLIR says of paths that are no text, as with ü where LC_ALL=C.
-        jax.config.update("jax_hlo_source_file_canonicalization_regex", "[\ud800-\udfff]")
-        self._import_new(modules)
 
     def adopt(self, references: Iterable[str], role: str) -> None:
-        """Keep the settings that the modules of some references change, which are imported.
+        """Import the modules of some references, and keep the settings that they change.
 
         A module that cannot be imported is reported where it is used. TraceRefused begins with
         `role`, and says what the manifest and a module say otherwise.
         """
-        if self.refused:
-            raise self.refused
-        self._import_new(named_modules(references))
-        _check_variables(self.variables, role)
+        variables = dict(os.environ)
+        for module in _named_modules(references):
+            if module not in sys.modules:
+                self._import(module)
+        _check_variables(variables, role)
         lines = [
             f"{role}: the manifest says config: {{{name}: {_yaml(self.config[name])}}}, and "
             f"importing {module} sets it to {_yaml(value)}\n"
@@ -173,11 +150,6 @@ class Imports:
         ]
         if lines:
             raise TraceRefused("".join(lines) + "Take it out of one of them.")
-
-    def _import_new(self, modules: Iterable[str]) -> None:
-        for module in modules:
-            if module not in sys.modules:
-                self._import(module)
 
     def _import(self, module: str) -> None:
         before, flags = dict(jax.config.values), os.environ.get("XLA_FLAGS", "")
@@ -240,13 +212,17 @@ def _check_variables(before: Mapping[str, str], role: str) -> None:
             raise TraceRefused(msg)
 
 
-def named_modules(references: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules of `module:qualname`s, each once and after the packages it is in."""
-    found: dict[str, None] = {}
+def new_modules(references: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules that some references name and that are not imported yet."""
+    named = dict.fromkeys(reference.partition(":")[0] for reference in references)
+    return tuple(name for name in named if name not in sys.modules)
+
+
+def _named_modules(references: Iterable[str]) -> Iterator[str]:
+    """Yield the modules of `module:qualname`s, each after the packages that it is in."""
     for reference in references:
         names = reference.partition(":")[0].split(".")
-        found.update(dict.fromkeys(".".join(names[: end + 1]) for end in range(len(names))))
-    return tuple(found)
+        yield from (".".join(names[: end + 1]) for end in range(len(names)))
 
 
 def traced_with(config: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import socket
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from aotbuild.build.protocol import (
     Fetched,
@@ -21,18 +20,12 @@ from aotbuild.build.protocol import (
     Ready,
     Reply,
     RunJob,
-    Started,
     Wanted,
     WrongVersion,
     read_request,
     to_line,
 )
-from aotbuild.worker.forks import closed_text, end_with_parent
-from aotbuild.worker.shared_imports import serve_in_forks
-
-if TYPE_CHECKING:
-    from aotbuild.build.jobs import Job
-    from aotbuild.worker.imports import Imports
+from aotbuild.worker.forks import end_with_parent, serve_in_forks
 
 
 def main() -> None:
@@ -48,66 +41,19 @@ def main() -> None:
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
 
-    serve_in_forks(lines, _Jobs(hello, lines, out))
+    def serve(line: str) -> None:
+        """Run the job of a line."""
+        from aotbuild.worker.session import Session, second_fork
 
-
-class _Jobs:
-    """What the processes of a worker do: see `shared_imports.Work`. A request is a `job` message.
-
-    jax and what needs it is imported by `prepare`: a worker may get no job.
-    """
-
-    def __init__(self, hello: Hello, lines: IO[str], out: IO[str]) -> None:
-        self._hello = hello
-        self._lines = lines
-        self._out = out
-        self._imports: Imports | None = None
-
-    def prepare(self) -> None:
-        from aotbuild.worker.session import prepare
-
-        prepare()
-
-    def modules(self, line: str) -> tuple[str, ...]:
-        from aotbuild.worker.imports import named_modules
-
-        return named_modules(_job(line).function.references)
-
-    def load(self, modules: tuple[str, ...], *, is_second: bool) -> None:
-        from aotbuild.worker.imports import Imports
-
-        self._imports = Imports(dict(self._hello.config))
-        if not is_second and (doing := self._imports.missing(modules)):
-            self._send(Started(doing=doing))
-        self._imports.load(modules)
-
-    def serve(self, line: str, second: socket.socket) -> None:
-        from aotbuild.worker.purity import SecondTrace
-        from aotbuild.worker.session import Session
-
-        assert self._imports is not None, "requests come after `load`"
-        send = partial(self._send, process=os.getpid())
-        fetch = partial(_ask, self._lines, send)
-        session = Session(self._hello, self._imports, fetch, SecondTrace(second, line))
-        for reply in session.run(_job(line)):
+        request = read_request(line)
+        assert isinstance(request, RunJob), "after hello there are only jobs"
+        second = second_fork(hello, request.job)
+        send = partial(_send, out, token=hello.token, process=os.getpid())
+        session = Session(hello, partial(_ask, lines, send), second)
+        for reply in session.run(request.job):
             send(reply)
 
-    def serve_second(self, first: socket.socket) -> None:
-        from aotbuild.worker.purity import serve_second_trace
-        from aotbuild.worker.session import tracer
-
-        imports = self._imports
-        assert imports is not None, "requests come after `load`"
-        serve_second_trace(first, lambda line: tracer(self._hello, imports, _job(line)))
-
-    def _send(self, reply: Reply, process: int = 0) -> None:
-        _send(self._out, reply, self._hello.token, process)
-
-
-def _job(line: str) -> Job:
-    request = read_request(line)
-    assert isinstance(request, RunJob), "after hello there are only jobs"
-    return request.job
+    serve_in_forks(lines, _prepare, serve)
 
 
 def _take_stdin() -> IO[str]:
@@ -128,6 +74,13 @@ def _take_stdout() -> IO[str]:
     return protocol
 
 
+def _prepare() -> None:
+    # Not at the top: importing jax takes a second that a worker without jobs does not need.
+    from aotbuild.worker.session import prepare
+
+    prepare()
+
+
 def _ask(lines: IO[str], send: Callable[[Reply], None], key: str) -> bool:
     """Have the build fetch an entry of the store, and return whether it did."""
     send(Wanted(key=key))
@@ -143,4 +96,4 @@ def _send(out: IO[str], reply: Reply, token: str = "", process: int = 0) -> None
         out.write(to_line(reply, token))
         out.flush()
     except OSError as err:
-        sys.exit(closed_text(err))
+        sys.exit(f"aotbuild: {err.strerror}: does the project's code close files it did not open?")

@@ -37,15 +37,6 @@ def dtype_of(name: str) -> Any:
     return jax.numpy.dtype(name)
 
 
-def read_xla_flags() -> None:
-    """Have XLA read XLA_FLAGS, which it does once in a process; this starts no threads.
-
-    Private: `CompileOptions`, whose debug options are made of the flags.
-    """
-    options: Any = xla_client.CompileOptions()
-    options.executable_build_options.debug_options  # noqa: B018 - reading them makes them
-
-
 def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
     """Return the raw PJRT bytes of a compiled function, also of one for absent devices.
 

@@ -1,12 +1,12 @@
 """Refuse a function whose program depends on more than its arguments.
 
-Each job lowers its function in two processes at the same time, and each has imports of its own
-(`worker.shared_imports`). In the second one, clocks are shifted and random sources have another
-seed (`worker.shifted`), and the function has been traced before: that may have changed what it
-reads, such as a counter or a list. If the StableHLO and the trees of the results are equal, the
-build accepts the function as pure. Otherwise the error names the first line whose operation
-differs. A traced value that the first trace left, and that the next one reads, is only a note: each
-signature is traced in a process of its own, where nothing is left.
+Each job lowers its function in two forks of the worker, at the same time. In the second fork,
+clocks are shifted and random sources have another seed (`worker.shifted`), and the function has
+been traced before: that may have changed what it reads, such as a counter or a list. If the
+StableHLO and the trees of the results are equal, the build accepts the function as pure. Otherwise
+the error names the first line whose operation differs. A traced value that the first trace left,
+and that the next one reads, is only a note: each signature is traced in a process of its own, where
+nothing is left.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import socket
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import IO, Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import jax
 
@@ -25,7 +26,9 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.format.canonical import canonical_digest, canonical_json, sha256_hex
 from aotbuild.format.target import Target
+from aotbuild.format.temporary import scratch_file
 from aotbuild.platforms.building import Hardware
+from aotbuild.worker import forks
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.jaxprs import Program
@@ -46,6 +49,7 @@ _KEPT = (
 )
 _TRACER_ERRORS = (ReadsKeptTracer, jax.errors.UnexpectedTracerError)
 _SHOWN_READS = 5
+_DIGITS = 64  # of a digest
 _LONGEST_ROW = 160
 
 
@@ -70,7 +74,7 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Second:
-    """What the second trace found: its lowering, or the error that ended it.
+    """What the second fork found: the lowering of its second trace, or the error that ended it.
 
     `keeps_tracers` says that the second trace read a traced value that the first one left; then the
     lowering is that of the first. `reads` says which clocks and random sources the function read,
@@ -108,56 +112,56 @@ def _with_rows(lowering: Lowering, traced: Traced) -> Lowering:
     return replace(lowering, rows=tuple(Program.of(traced.closed_jaxpr).rows))
 
 
-class SecondTrace:
-    """What a job's process knows of the second trace, which runs at the other end of a stream.
+class SecondFork:
+    """A fork of this process that traces a job's function with shifted clocks.
 
-    This end writes the job's line, later the digest of its own lowering. The other end then writes
-    what it found, as JSON, or how its process ended, as a number. Meanwhile this one compiles.
+    `prepare` imports the function in the fork, and returns what traces it.
     """
 
-    def __init__(self, stream: socket.socket, line: str) -> None:
-        self._stream = stream.makefile("rw", encoding="utf-8")
-        self._write(line)
+    def __init__(self, prepare: Callable[[], Callable[[], Traced]]) -> None:
+        self._file = scratch_file()  # read and closed by `result`
+        self._reading, self._writing = os.pipe()  # the digest of the first fork's lowering
+        self._child = forks.fork()
+        if self._child == 0:
+            self._run(prepare)
 
-    def _write(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # the process has ended, which `result` reports
-            self._stream.write(line)
-            self._stream.flush()
+    def _run(self, prepare: Callable[[], Callable[[], Traced]]) -> NoReturn:
+        try:
+            with Path(os.devnull).open("r+b") as nothing:  # the first fork prints the same
+                os.dup2(nothing.fileno(), 1)
+                os.dup2(nothing.fileno(), 2)
+            try:
+                os.close(self._writing)
+                found = asdict(_trace_twice(prepare(), self._reading))
+            except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
+                found = asdict(Second(error=_text(err)))
+            self._file.write(json.dumps(found).encode())
+            self._file.flush()
+        finally:
+            forks.leave()
 
     def send(self, digest: str) -> None:
-        """Let the second trace compare its lowering with that of the first."""
-        self._write(f"{digest}\n")
+        """Let the fork compare its lowering with the first one, whose digest this is."""
+        with contextlib.suppress(OSError):  # the second fork has ended
+            os.close(self._reading)
+            os.write(self._writing, digest.encode())
 
     def result(self) -> Second:
-        """Wait for the second trace, which has been sent a digest, and return what it found."""
-        answer = ""
-        with contextlib.suppress(OSError):
-            answer = self._stream.readline()
-        if not answer.startswith("{"):
-            code = f" with {answer.strip()}" if answer else ""
-            return Second(error=f"the process of the second trace ended{code}")
-        found = json.loads(answer)
+        """Wait for the fork, which has been sent a digest, and return what it found."""
+        status = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+        with self._file as file:
+            file.seek(0)
+            data = file.read()
+        if not data:
+            return Second(error=f"the process of the second trace ended with {status}")
+        found = json.loads(data)
         lowering = found["lowering"]
         if lowering is not None:
             lowering = Lowering(**{**lowering, "rows": tuple(lowering["rows"])})
         return Second(**{**found, "lowering": lowering, "reads": tuple(found["reads"])})
 
 
-def serve_second_trace(
-    first: socket.socket, prepare: Callable[[str], Callable[[], Traced]]
-) -> None:
-    """Trace the job of a `SecondTrace`; `prepare` returns what traces the job of a line."""
-    stream = first.makefile("rw", encoding="utf-8")
-    try:
-        found = _trace_twice(prepare(stream.readline()), stream)
-    except BaseException as err:  # noqa: BLE001 (the user's modules may raise anything)
-        found = Second(error=_text(err))
-    with contextlib.suppress(OSError):  # the process of the first trace has failed
-        stream.write(f"{json.dumps(asdict(found))}\n")
-        stream.flush()
-
-
-def _trace_twice(trace: Callable[[], Traced], stream: IO[str]) -> Second:
+def _trace_twice(trace: Callable[[], Traced], reading: int) -> Second:
     reads, keeps_tracers = shift(), False
     try:
         first = trace()
@@ -173,8 +177,8 @@ def _trace_twice(trace: Callable[[], Traced], stream: IO[str]) -> Second:
             if not any(isinstance(each, _TRACER_ERRORS) for each in (err, err.__cause__)):
                 raise
             kept, lowering, keeps_tracers = first, _lowering(first, lower), True
-        # Waits until the first process has lowered the function.
-        if lowering.digest != stream.readline().strip():
+        # Waits until the first fork has lowered the function.
+        if lowering.digest != os.read(reading, _DIGITS).decode():
             lowering = _with_rows(lowering, kept)
     except BaseException as err:  # noqa: BLE001 (user code may raise anything)
         return Second(error=_text(err), reads=tuple(reads))
@@ -185,14 +189,14 @@ def _text(error: BaseException) -> str:
     return str(error) if isinstance(error, AotbuildError) else f"{type(error).__name__}: {error}"
 
 
-def begin_check(traced: Traced, other: SecondTrace, lower: Lower) -> Callable[[], list[str]]:
-    """Lower a trace for the comparison with the second one; return what waits for it.
+def begin_check(traced: Traced, fork: SecondFork, lower: Lower) -> Callable[[], list[str]]:
+    """Lower a trace for the comparison with that of the second fork; return what waits for it.
 
-    That returns notes, or raises TraceRefused if the two differ.
+    That returns notes, or raises TraceRefused if the two differ. Meanwhile this process compiles.
     """
     mine = _lowering(traced, lower)
-    other.send(mine.digest)
-    return lambda: _compare(traced, mine, other.result())
+    fork.send(mine.digest)
+    return lambda: _compare(traced, mine, fork.result())
 
 
 def _compare(traced: Traced, mine: Lowering, second: Second) -> list[str]:

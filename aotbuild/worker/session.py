@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import jax
 from jaxlib.version import __version__ as jaxlib_version
@@ -16,17 +18,23 @@ from aotbuild.format.record import Blob
 from aotbuild.format.target import HOST, Target
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.store.folder import Store
-from aotbuild.worker import private as jax_private
+from aotbuild.worker.analysis import CustomCalls
 from aotbuild.worker.blobs import BlobFolder, SecretPaths
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.function import import_named
 from aotbuild.worker.golden_outputs import GoldenMaker
-from aotbuild.worker.imports import Imports, import_own_sources, named_modules, unchanged_config
+from aotbuild.worker.imports import (
+    Imports,
+    apply_config,
+    import_own_sources,
+    new_modules,
+    unchanged_config,
+)
 from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.lower import Lowered, export_portable, lower, symbolic_dims
 from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
-from aotbuild.worker.purity import SecondTrace, begin_check
+from aotbuild.worker.purity import SecondFork, begin_check
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import Traced, trace_job
 from aotbuild.worker.user_errors import user_traceback
@@ -38,43 +46,41 @@ _ANY = (Exception, SystemExit, KeyboardInterrupt)
 def prepare() -> None:
     """Do what all jobs of a process would do first, so that its forks need not."""
     import_own_sources()
-    # Before the user's code can set others.
-    jax_private.read_xla_flags()
     compiler(HOST).start()
 
 
 class Session:
-    """What a process has for its job, whose modules were imported."""
+    """What a process has for its job, set up before any of the user's code runs."""
 
     def __init__(
-        self,
-        hello: Hello,
-        imports: Imports,
-        fetch: Callable[[str], bool],
-        second: SecondTrace | None = None,
+        self, hello: Hello, fetch: Callable[[str], bool], second: SecondFork | None = None
     ) -> None:
         self._second = second
         self._lowered: dict[str, Lowered] = {}
         self._blobs = BlobFolder(hello.blobs)
+        # XLA has read the variable; the user's code may change it later.
         versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
-        # XLA has read the variable, and imports may have changed it since.
-        flags = imports.variables.get("XLA_FLAGS", "")
+        flags = os.environ.get("XLA_FLAGS", "")
         self._provenance = {**hello.provenance, **versions, "xla_flags": flags}
         self._secret_paths = SecretPaths.of_this_machine(hello.secret_paths)
         entries = Store(hello.store, fetch) if hello.behind else Store(hello.store)
         self._entries = entries
-        self._native = NativeCompiler(self._blobs, imports.custom_calls, entries)
+        self._native = NativeCompiler(self._blobs, CustomCalls(), entries)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
-        self._imports = imports
+        self._imports = Imports(dict(hello.config))
+        self._refused: BaseException | None = None
+        try:
+            _start_jax(hello.config)
+        except _ANY as err:  # reported with the job, under the unit's name
+            self._refused = err
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of the job; a unit that fails does not stop the others."""
         fed = None
         try:
-            # Those that could not be imported before.
-            if doing := self._imports.missing(named_modules(job.function.references)):
-                yield Started(doing=doing)
+            if modules := new_modules(job.function.references):
+                yield Started(doing=f"importing {', '.join(modules)}")
             self.import_modules(job)
             yield Started(doing=f"tracing {job.label}")
             traced = self.trace(job)
@@ -120,7 +126,8 @@ class Session:
 
     def import_modules(self, job: Job) -> None:
         """Import what a job names, and adopt the settings of jax that this changes."""
-        jax.devices()
+        if self._refused:
+            raise self._refused
         self._imports.adopt(job.function.references, f"functions.{job.name}")
         for module in job.function.imports:
             import_named(module, module, f"functions.{job.name}.imports")
@@ -201,16 +208,32 @@ class Session:
         return self._native.compile(lowered, provenance)
 
 
-def tracer(hello: Hello, imports: Imports, job: Job) -> Callable[[], Traced]:
-    """Return what traces a job for the second time."""
-    apart = hello.model_copy(update={"store": None, "behind": False})
-    session = Session(apart, imports, _never)
-    session.import_modules(job)
-    return lambda: session.trace(job)
+def second_fork(hello: Hello, job: Job) -> SecondFork:
+    """Return a fork that traces a job with other clocks and random numbers.
+
+    Call it before anything of the job is done here.
+    """
+
+    def prepare() -> Callable[[], Traced]:
+        session = Session(hello.model_copy(update={"store": None, "behind": False}), _never)
+        session.import_modules(job)
+        return lambda: session.trace(job)
+
+    return SecondFork(prepare)
 
 
 def _never(_: str) -> bool:
     return False
+
+
+def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
+    apply_config(config)
+    # Locations would put the paths of this machine into the bytes.
+    jax.config.update("jax_traceback_in_locations_limit", 0)
+    # std::bad_cast is what MLIR says of paths that are no text, as with ü where LC_ALL=C.
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", "[\ud800-\udfff]")
+    # XLA reads its flags once: now, before the user's code can set others.
+    jax.devices()
 
 
 def _failure(target: Target, stage: Stage, error: BaseException) -> Failed:

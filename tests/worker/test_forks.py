@@ -1,4 +1,4 @@
-"""A worker serves each request in a fork of what has imported its modules, and ends as it does."""
+"""A process that serves each request in a fork: each begins anew, and all end alike."""
 
 from __future__ import annotations
 
@@ -14,46 +14,29 @@ from support.processes import ROOT, clean_environment
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
-# What each request does; STATE is what a fork keeps. A request is `modules:name`.
+# What each request does; STATE is what a fork keeps.
 SERVER = """
-import atexit, os, random, signal, subprocess, sys, tempfile, threading, time
+import os, random, signal, subprocess, sys, time
 import numpy as np
-from aotbuild.worker.shared_imports import serve_in_forks
+from aotbuild.worker.forks import serve_in_forks
 STATE = []
-LEFT = {
-    "thread": lambda: threading.Thread(target=time.sleep, args=(60,), daemon=True).start(),
-    "file": lambda: STATE.append(open(os.devnull)),
-    "child": lambda: subprocess.Popen(["sleep", "60"]),
-    "folder": lambda: STATE.append(tempfile.TemporaryDirectory()),
-    "exit": lambda: atexit.register(lambda: print("exit", flush=True)),
-    "signal": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
-    "dies": lambda: os._exit(6),
-    "nothing": lambda: None,
-}
-class Work:
-    def prepare(self): STATE.append("prepared")
-    def modules(self, line): return tuple(line.split(":")[:-1])
-    def load(self, modules, *, is_second):
-        print(f"second {is_second}" if is_second else "imports", *modules, end=" ", flush=True)
-        for name in modules: LEFT[name]()
-    def serve(self, line, second):
-        name = line.strip().split(":")[-1]
-        STATE.append(name)
-        found = [each for each in STATE if isinstance(each, str)]
-        print(*found, np.random.randint(10**9), random.random(), flush=True)
-        if name == "exits": sys.exit(7)
-        if name == "leaves": os._exit(8)
-        if name == "starts":
-            if not os.fork(): time.sleep(60)
-            os._exit(9)
-        if name == "leaves_some":
-            program = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
-            for _ in range(2):
-                subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
-            time.sleep(0.5)
-        if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
-    def serve_second(self, first): pass
-serve_in_forks(sys.stdin, Work())
+def prepare(): STATE.append("prepared")
+def serve(line):
+    name = line.strip()
+    STATE.append(name)
+    print(*STATE, np.random.randint(10**9), random.random(), flush=True)
+    if name == "exits": sys.exit(7)
+    if name == "leaves": os._exit(8)
+    if name == "starts":
+        if not os.fork(): time.sleep(60)
+        os._exit(9)
+    if name == "leaves_some":
+        program = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+        for _ in range(2):
+            subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+        time.sleep(0.5)
+    if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
+serve_in_forks(sys.stdin, prepare, serve)
 """
 
 
@@ -77,28 +60,13 @@ def served(*requests: str, mark: str = "MARK_OF_A_TEST=") -> tuple[list[list[str
             process.stdin.flush()
             shown.append(process.stdout.readline().split())
         process.stdin.close()
-        shown += [line.split() for line in process.stdout]
         return shown, process.wait(timeout=30)
 
 
-def test_requests_of_equal_modules_share_their_imports_and_nothing_else() -> None:
-    shown, code = served("exit:one", "exit:two", "nothing:three", "exit:four")
-    assert [[word for word in words if word.isalpha()] for words in shown] == [
-        ["imports", "exit", "prepared", "one"],
-        ["prepared", "two"],
-        ["exit"],  # once, when nobody needs what was imported
-        ["imports", "nothing", "prepared", "three"],
-        ["imports", "exit", "prepared", "four"],
-        ["exit"],
-    ]
-    assert code == 0
-
-
-@pytest.mark.parametrize("left", ["thread", "file", "child", "folder", "signal"])
-def test_an_import_whose_leftovers_forks_lack_or_share_serves_one_request(left: str) -> None:
-    shown, code = served(f"{left}:one", f"{left}:two")
+def test_each_request_begins_anew() -> None:
+    shown, code = served("one", "two", "three")
     assert [words[:-2] for words in shown] == [
-        ["imports", left, "prepared", each] for each in ("one", "two")
+        ["prepared", each] for each in ("one", "two", "three")
     ]
     assert code == 0
 
@@ -117,7 +85,6 @@ def test_processes_that_a_fork_leaves_end_with_it() -> None:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        ("dies:one", 6),
         ("exits", 7),
         ("leaves", 8),
         ("starts", 9),
