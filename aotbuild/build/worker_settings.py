@@ -91,7 +91,9 @@ class Settings:
             "JAX_PLATFORMS": HOST,
             # jax reads it while it is imported, so jax.config.update has no effect.
             "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1" if self.hoist else "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # uv installs no bytecode, and each job would compile what it imports; the project's own
+            # modules are always made from their sources.
+            **({"PYTHONDONTWRITEBYTECODE": "1"} if sys.dont_write_bytecode else {}),
             "PYTHONHASHSEED": "0",
             # Paths have one form for both: the locale's, or that of UTF-8. Where the locale's is
             # UTF-8, too, code sees no difference between machines.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ MODULES = {
     "late": f"import jax\njax.config.update('jax_enable_x64', True)\n{DOUBLE}",
     "said": f"import os\nos.environ['JAX_ENABLE_X64'] = 'True'\nimport jax.numpy as jnp\n{DOUBLE}",
     "chooses": f"import os\nos.environ.setdefault('JAX_PLATFORMS', 'cpu')\nimport jax\n{DOUBLE}",
+    "uses": f"import library\n{DOUBLE}",
     "unknown": f"import os\nos.environ['JAX_OF_MINE'] = '1'\n{DOUBLE}",
     "flags": "import os\nos.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + "
     "' --xla_force_host_platform_device_count=8 --xla_cpu_enable_fast_math=true'\n" + DOUBLE,
@@ -105,3 +107,19 @@ def test_what_tracing_imports_is_refused_and_does_not_reach_others(tmp_path: Pat
         assert record is not None
         assert record.requires.x64 == (name == "late")
         assert {note for note in done[name].notes if "importing" in note} == NOTES[name]
+
+
+@pytest.mark.any_jax
+@pytest.mark.parametrize("is_written", [True, False])
+def test_libraries_get_bytecode_where_python_writes_it_and_the_project_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """uv 0.13.9 installs none, and importing flax without it takes three times as long."""
+    library = tmp_path / "site-packages" / "library"
+    library.mkdir(parents=True)
+    (library / "__init__.py").touch()
+    monkeypatch.syspath_prepend(library.parent)
+    monkeypatch.setattr(sys, "dont_write_bytecode", not is_written)
+    assert build(tmp_path, ("uses",))["uses"].failure is None
+    written = {path.parents[1] for path in tmp_path.rglob("*.pyc")}
+    assert written == ({library} if is_written else set())
