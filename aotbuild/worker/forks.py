@@ -51,7 +51,6 @@ def serve_in_forks(
         child = fork()
         if child == 0:
             os.close(reading)
-            _fix_random_numbers()
             serve(line)
             os.write(writing, b"1")
             leave()
@@ -73,6 +72,7 @@ def fork() -> int:
         child = os.fork()
     if child == 0:
         end_with_parent()
+        _fix_random_numbers()
     return child
 
 
@@ -106,7 +106,8 @@ def _prctl(option: int, value: int) -> None:
 def _fix_random_numbers() -> None:
     """Seed the generators of Python and numpy: all functions of a wheel draw the same numbers.
 
-    A module that draws its weights without a seed is imported once for each job.
+    A module that draws its weights without a seed is imported twice for each job. In each fork,
+    Python seeds its own generator anew from the system.
     """
     # Not at the top: numpy is slow to import, and a worker may get no job.
     import numpy as np

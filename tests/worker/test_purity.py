@@ -131,7 +131,8 @@ def test_a_value_that_another_trace_left(tmp_path: Path) -> None:
 IMPORTED = {
     "draws": "import numpy as np\nW = np.random.default_rng().normal(size=3).astype('f4')\n",
     "clock": "import time\nW = time.time_ns() % 1_000_003\n",
-    "seeded": "import numpy as np\nW = np.random.normal(size=3).astype('f4')\n",
+    "seeded": "import numpy as np, random\n"
+    "W = np.random.normal(size=3).astype('f4') * random.random()\n",
 }
 
 
