@@ -23,7 +23,6 @@ from aotbuild.format.words import bytes_text, count_text
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
     from aotbuild.build.progress import UnitState
-    from aotbuild.build.project import Project
 
 _HEADERS = ("function", "signature", "target", "size", "flops", "tuned")
 
@@ -86,7 +85,9 @@ def build(
         msg = "--out and --in-place exclude each other"
         raise UsageError(msg)
     project = open_project(manifest, root, say)
-    folder = _folder(project, out, in_place)
+    home = project.sources.import_root / project.sources.artifacts
+    folder = home if in_place else out or Path("build", "aot", project.sources.artifacts)
+    in_place = folder.resolve() == home.resolve()  # also where --out names it
     check_replaceable(folder)
     output.document.update(plan_document(project), folder=str(folder))
     options = BuildOptions(jobs, executor, fresh)
@@ -102,12 +103,6 @@ def build(
             _write_timings(output, timings)
     _fill(output.document, package)
     _print(output, package)
-
-
-def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
-    if in_place:
-        return project.sources.import_root / project.sources.artifacts
-    return out or Path("build", "aot", project.sources.artifacts)
 
 
 def _write_timings(output: Output, page: Path) -> None:

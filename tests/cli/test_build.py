@@ -143,8 +143,8 @@ def test_edited_sources_of_what_was_built_in_place(
     home, helper, x = project / "proj", project / "proj_helper.py", np.ones(2, "float32")
     helper.write_text(LOADS)
     edit(project, "    args:", "    imports: [proj_helper]\n    args:")
-    for again in (False, True):
-        document = json.loads(build("--in-place", "--json").stdout)
+    for again, where in ((False, ["--in-place"]), (True, ["--out", home / "_aot"])):
+        document = json.loads(build(*where, "--json").stdout)
         assert document["origins"]["recalled"] is again
         stated = Index.open((home / "_aot" / "index").read_bytes(), "index").header[SOURCES]
         assert sorted(stated) == ["../proj_helper.py", "__init__.py", "code.py"]
