@@ -42,7 +42,9 @@ def check_with(place: str) -> CallCheck:
     def alive(leaf: Any) -> Any:  # a call has deleted what it donated before it is checked
         if not isinstance(leaf, jax.Array) or not leaf.is_deleted():
             return leaf
-        return jax.device_put(np.zeros(leaf.shape, leaf.dtype), leaf.sharding)
+        is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended)
+        zeros = jax.lax.full if is_key else np.full
+        return jax.device_put(zeros(leaf.shape, 0, leaf.dtype), leaf.sharding)
 
     def check(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         args, kwargs = jax.tree.map(alive, (args, kwargs))

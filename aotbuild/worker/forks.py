@@ -106,8 +106,8 @@ def _prctl(option: int, value: int) -> None:
 def _fix_random_numbers() -> None:
     """Seed the generators of Python and numpy: all functions of a wheel draw the same numbers.
 
-    A module that draws its weights without a seed is imported twice for each job. In each fork,
-    Python seeds its own generator anew from the system.
+    Each fork needs it, as Python seeds its own generator there from the system. A module that draws
+    its weights without a seed is imported in two forks for each job.
     """
     # Not at the top: numpy is slow to import, and a worker may get no job.
     import numpy as np

@@ -16,7 +16,7 @@ from aotbuild.build.job_results import NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVIC
 from aotbuild.build.protocol import Compiled, Failed, GoldenOutputs, Reply, Started
 from aotbuild.build.time_and_memory_limits import GOLDEN_SECONDS, available_memory
 from aotbuild.errors import PlanError, TraceRefused
-from aotbuild.format.golden import SPREAD, is_exact, nudged, samples, spread, stored_bytes, widened
+from aotbuild.format.golden import SPREAD, nudged, samples, spread, stored_bytes, widened
 from aotbuild.format.record import Blob, Golden
 from aotbuild.platforms.base import machine
 from aotbuild.store.entry import Entry
@@ -24,11 +24,12 @@ from aotbuild.store.folder import Store
 from aotbuild.store.keys import golden_key
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
 from aotbuild.worker.imports import unchanged_config
-from aotbuild.worker.jaxprs import takes_indices
 from aotbuild.worker.reference import (
     NotForHost,
     Reference,
+    TakesIndices,
     as_argument,
+    check_seeds,
     float_dtypes,
     given_leaves,
     lower_reference,
@@ -62,16 +63,6 @@ class _NoMemory(_Skipped):
     """More is needed than is free here now."""
 
 
-class _TakesIndices(Exception):
-    """A kernel takes integers that nobody has given, and seeded ones may be no indices."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a kernel outside of XLA takes integers, and reads memory where they point if they are "
-            "indices; verify: {inputs: module:function} gives valid ones"
-        )
-
-
 @dataclass(frozen=True)
 class GoldenMaker:
     """Computes golden outputs, or takes them from the store."""
@@ -96,7 +87,7 @@ class GoldenMaker:
         except _Skipped as err:
             text = f"no golden outputs: {err}. {TOO_MUCH_ADVICE}"
             message = _skipped(str(err), text, transient=isinstance(err, _NoMemory))
-        except (NotForHost, _TakesIndices) as err:
+        except (NotForHost, TakesIndices) as err:
             text = f"no golden outputs: {err}"
             none = _skipped(str(err), text)
             message = Failed(stage="golden", error=text) if mode == "always" else none
@@ -120,10 +111,7 @@ class GoldenMaker:
             msg = f"a call ({flops:.1e} FLOPs) may take longer than {GOLDEN_SECONDS:g} s"
             raise _Skipped(msg)
         given = given_leaves(reference.jitted)
-        leaves = traced.signature.leaves
-        seeded = [leaf.dtype for place, leaf in enumerate(leaves) if place not in given]
-        if takes_indices(traced.closed_jaxpr) and any(map(is_exact, seeded)):
-            raise _TakesIndices
+        check_seeds(traced, given)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
         floats = tuple(sorted(set(float_dtypes(traced.closed_jaxpr))))
         entry, key = self._run_once(reference, given, blobs, floats)

@@ -90,13 +90,14 @@ def refuse_callbacks(job: Job, closed_jaxpr: Any, platform: str) -> NoReturn:
 def takes_indices(closed: Any) -> bool:
     """Return whether a kernel outside of XLA takes integers; it may read where they point."""
     return any(
-        equation.primitive.name in _KERNELS and any(map(_is_integer, equation.invars))
+        equation.primitive.name in _KERNELS and any(map(is_integer, map(_dtype, equation.invars)))
         for equation in _leaf_equations(closed)
     )
 
 
-def _is_integer(variable: Any) -> bool:
-    return _dtype(variable).startswith(("int", "uint"))
+def is_integer(dtype: str) -> bool:
+    """Return whether a dtype has integers."""
+    return dtype.startswith(("int", "uint"))
 
 
 def _leaf_equations(closed: Any) -> Iterator[Any]:

@@ -32,7 +32,14 @@ from aotbuild.store.keys import padding_key
 from aotbuild.worker.imports import unchanged_config
 from aotbuild.worker.leaves import is_key_dtype, result_tree, to_aval
 from aotbuild.worker.padding_axes import granularity, smaller_size
-from aotbuild.worker.reference import Reference, as_argument, float_dtypes, given_leaves, lower_job
+from aotbuild.worker.reference import (
+    Reference,
+    as_argument,
+    check_seeds,
+    float_dtypes,
+    given_leaves,
+    lower_job,
+)
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
@@ -99,6 +106,7 @@ class PaddingCheck:
         exact = lower_job(traced, traced.job.at(**sizes))
         padded = lower_job(traced, traced.job.at())
         given = given_leaves(exact.jitted)
+        check_seeds(traced, given)
         digests = ((leaf, sha256_hex(array.tobytes())) for leaf, array in sorted(given.items()))
         key = padding_key(
             modules=[exact.identity, padded.identity],

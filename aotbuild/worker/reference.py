@@ -23,7 +23,7 @@ from aotbuild.format.golden import seeded, stored_shape
 from aotbuild.format.words import did_you_mean
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve_function
-from aotbuild.worker.jaxprs import body_of, inner_jaxprs
+from aotbuild.worker.jaxprs import body_of, inner_jaxprs, is_integer, takes_indices
 from aotbuild.worker.jitted import Jitted, in_mesh
 from aotbuild.worker.leaves import array_digest, as_numpy, is_key_dtype, to_aval
 from aotbuild.worker.lower import Lowered
@@ -32,6 +32,16 @@ from aotbuild.worker.user_errors import shorten, user_traceback
 from aotbuild.worker.wrap import marked
 
 _STATIC = object()
+
+
+class TakesIndices(TraceRefused):
+    """A kernel takes integers that nobody has given, and seeded ones may be no indices."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a kernel outside of XLA takes integers, and reads memory where they point if they are "
+            "indices; verify: {inputs: module:function} gives valid ones"
+        )
 
 
 class NotForHost(Exception):
@@ -169,6 +179,14 @@ def given_leaves(jitted: Jitted) -> dict[int, Any]:
         )
         raise TraceRefused(msg)
     return leaves
+
+
+def check_seeds(traced: Traced, given: Mapping[int, Any]) -> None:
+    """Raise TakesIndices if seeded integers may lead a kernel out of its memory."""
+    leaves = enumerate(traced.signature.leaves)
+    is_seeded = any(is_integer(aval.dtype) and leaf not in given for leaf, aval in leaves)
+    if is_seeded and takes_indices(traced.closed_jaxpr):
+        raise TakesIndices
 
 
 def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:

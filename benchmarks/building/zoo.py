@@ -2,7 +2,7 @@
 
 Their libraries are those of `make zoo`, in its environment. Each is built without a store, and its
 signatures are lowered and compiled with jax in one process, which reads them from the manifest with
-the code of a build: 0.4 s of its CPU time. One round takes about a quarter of an hour.
+the code of a build: 0.4 s of its CPU time. A round takes six minutes.
 """
 
 from __future__ import annotations

@@ -104,6 +104,14 @@ def test_golden_outputs_need_valid_indices(package: Package) -> None:
     assert len([note for note in package.notes if "takes integers, and reads" in note]) == 3
 
 
+def test_padding_of_a_kernel_is_tried_with_valid_indices_only(tmp_path: Path) -> None:
+    spec = SPARSE.replace("3,2", "3,n")
+    entry = f"{{call: 'proj.code:bcsr', {spec}, dims: {{n: [4]}}, pad: {{n: 0}}}}"
+    manifest = f"version: 1\npackage: proj\nfunctions:\n  bcsr: {entry}\n"
+    with pytest.raises(AotbuildError, match="pad: padding n=1 to 4: a kernel outside of XLA takes"):
+        build(write_project(tmp_path / "padded", manifest, code=CODE))
+
+
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
 def test_those_of_jaxlib_need_nothing(package: Package, arrays: str) -> None:
     code = CALL + "print(json.dumps([call(n) for n in ('bcsr', 'eigh', 'tridiagonal')]))"

@@ -245,7 +245,7 @@ import jax, numpy as np
 import guarded_source
 for size in (2, 3):
     guarded_source.double(jax.numpy.ones((size, 4), np.float32))
-jax.jit(lambda x: x)(1.0)
+jax.jit(lambda x: x, donate_argnums=0)(jax.random.key(0))
 """
 
 
