@@ -1,8 +1,9 @@
 """A build from nothing, beside `jax.jit(f).lower(…).compile()` of the same signatures.
 
 Two projects: a small chat model of 8 layers with 12 signatures, and 16 functions of four lines.
-Each round builds a project without a store, and compiles the same in one process with jax alone,
-imports included. CPU time is that of all processes; ratios are the medians of the pairs'.
+Each round builds a project without a store, once more without golden outputs, and compiles the same
+in one process with jax alone, imports included. CPU time is that of all processes; ratios are the
+medians of the pairs'.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import yaml
 
 from benchmarks.building.pairs import Ratio, cpu_ratio, taken, variables, wall_ratio
 from benchmarks.places import HERE
@@ -70,6 +73,14 @@ def _write_small(root: Path) -> None:
     (root / "aot.yaml").write_text(entries)
 
 
+def _write_bare(root: Path) -> None:
+    """Write the manifest of a project once more, without golden outputs."""
+    manifest = yaml.safe_load((root / "aot.yaml").read_text())
+    for function in manifest["functions"].values():
+        function["verify"] = {"golden": "never"}
+    (root / "bare.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
+
+
 _PROJECTS = {"chat": (_write_chat, _CHAT_BY_JIT), "small": (_write_small, _SMALL_BY_JIT)}
 
 
@@ -82,16 +93,25 @@ def measure(quick: bool) -> dict[str, Any]:
             (root / name).mkdir()
             (root / name / "__init__.py").touch()
             write(root)
-            build = [sys.executable, "-m", "aotbuild.cli", "build", "aot.yaml", "--out"]
+            _write_bare(root)
+            build = [sys.executable, "-m", "aotbuild.cli", "build", "--out"]
             jit = [sys.executable, "-c", by_jit]
-            pairs = [
-                (taken([*build, f"out{number}"], root), taken(jit, root))
+            rounds = [
+                (
+                    taken([*build, f"out{number}", "aot.yaml"], root),
+                    taken([*build, f"bare{number}", "bare.yaml"], root),
+                    taken(jit, root),
+                )
                 for number in range(1 if quick else 5)
             ]
+        pairs = [(ours, theirs) for ours, _, theirs in rounds]
         row[f"{name}_cpu_s"] = median(ours.cpu for ours, _ in pairs)
         row[f"{name}_jit_cpu_s"] = median(theirs.cpu for _, theirs in pairs)
         row[f"{name}_cpu_ratio"] = asdict(cpu_ratio(pairs))
         row[f"{name}_wall_ratio"] = asdict(wall_ratio(pairs))
+        bare = [(ours, theirs) for _, ours, theirs in rounds]
+        row[f"{name}_bare_cpu_ratio"] = asdict(cpu_ratio(bare))
+        row[f"{name}_bare_wall_ratio"] = asdict(wall_ratio(bare))
     return row
 
 
@@ -100,6 +120,7 @@ def describe(row: dict[str, Any]) -> str:
     return "\n".join(
         f"{name}: CPU {row[f'{name}_cpu_s']:.1f} s, jax alone {row[f'{name}_jit_cpu_s']:.1f} s; "
         f"ratio {Ratio(**row[f'{name}_cpu_ratio'])}, "
-        f"of wall time {Ratio(**row[f'{name}_wall_ratio'])}"
+        f"of wall time {Ratio(**row[f'{name}_wall_ratio'])}; without golden outputs "
+        f"{Ratio(**row[f'{name}_bare_cpu_ratio'])} and {Ratio(**row[f'{name}_bare_wall_ratio'])}"
         for name in _PROJECTS
     )
