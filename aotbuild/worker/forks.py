@@ -21,7 +21,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 _SEED = 0
 # How long functions that were registered with atexit may take, in seconds.
@@ -29,31 +29,37 @@ _LONGEST_LEAVING = 10.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-def begin_to_fork() -> None:
-    """Call it once, when what forks have in common is imported."""
-    _adopt_orphans()
-    gc.freeze()  # forks then neither walk through jax's objects nor copy them
+def serve_in_forks(
+    lines: IO[str], prepare: Callable[[], None], serve: Callable[[str], None]
+) -> None:
+    """Serve each request in a fork of its own, until the lines end or a fork fails.
 
+    `prepare` is called in this process, before the first fork.
 
-def serve_in_fork(serve: Callable[[], int], spared: int = 0) -> int:
-    """Return what `serve` returns in a fork, from 0 to 255.
-
-    Where the fork ends before, this process ends as it did, with its exit code or signal. Processes
-    that the fork has started and left are killed, but not the child `spared` of this process.
+    `serve` gets the request as a line, and may read answers from `lines`. Where a fork ends before
+    it has served its request, this process ends as it did, with its exit code or signal. Processes
+    that a fork has started and left are killed.
     """
-    reading, writing = os.pipe()
-    child = fork()
-    if child == 0:
-        os.close(reading)
-        os.write(writing, bytes([serve()]))
-        leave()
-    os.close(writing)
-    status = _wait(child)
-    result = _written_to(reading)
-    end_orphans(spared)
-    if not result:
-        _end_as(status)
-    return result[0]
+    is_prepared = False
+    while line := lines.readline():
+        if not is_prepared:
+            prepare()
+            _adopt_orphans()
+            gc.freeze()  # forks then neither walk through jax's objects nor copy them
+            is_prepared = True
+        reading, writing = os.pipe()
+        child = fork()
+        if child == 0:
+            os.close(reading)
+            serve(line)
+            os.write(writing, b"1")
+            leave()
+        os.close(writing)
+        status = _wait(child)
+        is_served = _was_written_to(reading)
+        _end_orphans()
+        if not is_served:
+            _end_as(status)
 
 
 def fork() -> int:
@@ -115,9 +121,9 @@ def _adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_orphans(spared: int = 0) -> None:
-    """Kill the children of this process, but one, and theirs, which it adopts then."""
-    while children := _children() - {spared}:
+def _end_orphans() -> None:
+    """Kill the children of this process, and theirs, which it adopts then."""
+    while children := _children():
         for child in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
@@ -125,10 +131,10 @@ def end_orphans(spared: int = 0) -> None:
                 os.waitpid(child, 0)
 
 
-def _children() -> set[int]:
+def _children() -> list[int]:
     """Return the children of this process; none where the system does not say it."""
     lists = Path("/proc/self/task").glob("*/children")
-    return {int(number) for each in lists for number in each.read_text().split()}
+    return [int(number) for each in lists for number in each.read_text().split()]
 
 
 def _wait(child: int) -> int:
@@ -148,13 +154,13 @@ def _without_stack() -> Iterator[None]:
         faulthandler.enable()
 
 
-def _written_to(pipe: int) -> bytes:
+def _was_written_to(pipe: int) -> bool:
     # Processes that the user's code has started may have it open, too.
     os.set_blocking(pipe, False)
     try:
-        return os.read(pipe, 1)
+        return os.read(pipe, 1) != b""
     except BlockingIOError:
-        return b""
+        return False
     finally:
         os.close(pipe)
 

@@ -212,9 +212,10 @@ def _check_variables(before: Mapping[str, str], role: str) -> None:
             raise TraceRefused(msg)
 
 
-def modules_of(references: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules that some references name, each once, in their order."""
-    return tuple(dict.fromkeys(reference.partition(":")[0] for reference in references))
+def new_modules(references: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules that some references name and that are not imported yet."""
+    named = dict.fromkeys(reference.partition(":")[0] for reference in references)
+    return tuple(name for name in named if name not in sys.modules)
 
 
 def _named_modules(references: Iterable[str]) -> Iterator[str]:

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import (
     Fetched,
     Hello,
@@ -26,7 +25,7 @@ from aotbuild.build.protocol import (
     read_request,
     to_line,
 )
-from aotbuild.worker.forks import begin_to_fork, end_with_parent
+from aotbuild.worker.forks import end_with_parent, serve_in_forks
 
 
 def main() -> None:
@@ -42,29 +41,19 @@ def main() -> None:
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
 
-    if line := lines.readline():
-        _serve_jobs(hello, lines, out, line)
+    def serve(line: str) -> None:
+        """Run the job of a line."""
+        from aotbuild.worker.session import Session, second_fork
 
-
-def _serve_jobs(hello: Hello, lines: IO[str], out: IO[str], line: str) -> None:
-    # Not at the top: importing jax takes a second that a worker without jobs does not need.
-    from aotbuild.worker.second_traces import SecondProcess, SecondTraces
-    from aotbuild.worker.session import Session, prepare, second_session
-
-    def serve(job: Job, second: SecondProcess) -> None:
-        send = partial(_send, out, token=hello.token, process=os.getpid())
-        for reply in Session(hello, partial(_ask, lines, send), second).run(job):
-            send(reply)
-
-    prepare()
-    begin_to_fork()
-    traces = SecondTraces(partial(second_session, hello))
-    while line:
         request = read_request(line)
         assert isinstance(request, RunJob), "after hello there are only jobs"
-        traces.serve(line, request.job, partial(serve, request.job))
-        line = lines.readline()
-    traces.close()
+        second = second_fork(hello, request.job)
+        send = partial(_send, out, token=hello.token, process=os.getpid())
+        session = Session(hello, partial(_ask, lines, send), second)
+        for reply in session.run(request.job):
+            send(reply)
+
+    serve_in_forks(lines, _prepare, serve)
 
 
 def _take_stdin() -> IO[str]:
@@ -83,6 +72,13 @@ def _take_stdout() -> IO[str]:
         # What was printed before a crash is in the log.
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return protocol
+
+
+def _prepare() -> None:
+    # Not at the top: importing jax takes a second that a worker without jobs does not need.
+    from aotbuild.worker.session import prepare
+
+    prepare()
 
 
 def _ask(lines: IO[str], send: Callable[[Reply], None], key: str) -> bool:

@@ -27,14 +27,14 @@ from aotbuild.worker.imports import (
     Imports,
     apply_config,
     import_own_sources,
-    modules_of,
+    new_modules,
     unchanged_config,
 )
 from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.lower import Lowered, export_portable, lower, symbolic_dims
 from aotbuild.worker.padding_axes import with_padding
 from aotbuild.worker.padding_check import PaddingCheck
-from aotbuild.worker.second_traces import Prepare, SecondProcess
+from aotbuild.worker.purity import SecondFork, begin_check
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, Candidate
 from aotbuild.worker.trace import Traced, trace_job
 from aotbuild.worker.user_errors import user_traceback
@@ -53,7 +53,7 @@ class Session:
     """What a process has for its job, set up before any of the user's code runs."""
 
     def __init__(
-        self, hello: Hello, fetch: Callable[[str], bool], second: SecondProcess | None = None
+        self, hello: Hello, fetch: Callable[[str], bool], second: SecondFork | None = None
     ) -> None:
         self._second = second
         self._lowered: dict[str, Lowered] = {}
@@ -79,7 +79,8 @@ class Session:
         """Yield the messages of the job; a unit that fails does not stop the others."""
         fed = None
         try:
-            yield Started(doing=f"importing {', '.join(modules_of(job.function.references))}")
+            if modules := new_modules(job.function.references):
+                yield Started(doing=f"importing {', '.join(modules)}")
             self.import_modules(job)
             yield Started(doing=f"tracing {job.label}")
             traced = self.trace(job)
@@ -107,7 +108,7 @@ class Session:
                 yield self._unit(traced, target, hardware, candidates)
                 continue
             try:
-                compare = self._second.begin_check(traced, self._lower)
+                compare = begin_check(traced, self._second, self._lower)
                 unit = self._unit(traced, target, hardware, candidates)
                 notes = tuple(compare())
             except _ANY as err:
@@ -207,15 +208,18 @@ class Session:
         return self._native.compile(lowered, provenance)
 
 
-def second_session(hello: Hello) -> Prepare:
-    """Return what imports and traces in a second process, which reads no store."""
-    session = Session(hello.model_copy(update={"store": None, "behind": False}), _never)
+def second_fork(hello: Hello, job: Job) -> SecondFork:
+    """Return a fork that traces a job with other clocks and random numbers.
 
-    def prepare(job: Job) -> Callable[[], Traced]:
+    Call it before anything of the job is done here.
+    """
+
+    def prepare() -> Callable[[], Traced]:
+        session = Session(hello.model_copy(update={"store": None, "behind": False}), _never)
         session.import_modules(job)
         return lambda: session.trace(job)
 
-    return prepare
+    return SecondFork(prepare)
 
 
 def _never(_: str) -> bool:

@@ -1,7 +1,7 @@
 """Shift clocks and reseed random sources in the process of a second trace, and note who reads them.
 
 Replacements stand for the functions that read a clock or draw random numbers, in every module that
-has them. The process only traces, so nothing is put back.
+has them. The process ends after its trace, so nothing is put back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _reads: dict[str, None] = {}
 
 def shift() -> dict[str, None]:
     """Shift clocks and random sources; return what the user's code reads from then on, as texts."""
-    _reads.clear()
     random.seed(_OTHER_SEED)
     np.random.seed(_OTHER_SEED)
     others = _replacements()

@@ -18,10 +18,11 @@ pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 SERVER = """
 import os, random, signal, subprocess, sys, time
 import numpy as np
-from functools import partial
-from aotbuild.worker.forks import begin_to_fork, serve_in_fork
-STATE = ["prepared"]
-def serve(name):
+from aotbuild.worker.forks import serve_in_forks
+STATE = []
+def prepare(): STATE.append("prepared")
+def serve(line):
+    name = line.strip()
     STATE.append(name)
     print(*STATE, np.random.randint(10**9), random.random(), flush=True)
     if name == "exits": sys.exit(7)
@@ -35,10 +36,7 @@ def serve(name):
             subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
         time.sleep(0.5)
     if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
-    return len(name)
-begin_to_fork()
-while name := sys.stdin.readline().strip():
-    assert serve_in_fork(partial(serve, name)) == len(name)
+serve_in_forks(sys.stdin, prepare, serve)
 """
 
 
@@ -84,11 +82,17 @@ def test_processes_that_a_fork_leaves_end_with_it() -> None:
     assert left == []
 
 
-ENDS = {"exits": 7, "leaves": 8, "starts": 9}
-SIGNALS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
-
-
-@pytest.mark.parametrize(("request_", "code"), (ENDS | {s.name: -s for s in SIGNALS}).items())
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ("exits", 7),
+        ("leaves", 8),
+        ("starts", 9),
+        ("SIGKILL", -signal.SIGKILL),
+        ("SIGSEGV", -signal.SIGSEGV),
+        ("SIGABRT", -signal.SIGABRT),
+    ],
+)
 def test_the_process_ends_as_its_fork_does(request_: str, code: int) -> None:
     shown, ended = served("one", request_)
     assert len(shown) == 2

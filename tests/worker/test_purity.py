@@ -107,14 +107,6 @@ def test_compiled(pure: dict[str, UnitDone], name: str) -> None:
     assert any(KEPT in note for note in pure[name].notes) == PURE[name]
 
 
-def _project(tmp_path: Path, calls: dict[str, str], **code: str) -> Path:
-    """Write a project of functions of three numbers, in modules of these sources."""
-    manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
-        f'  {name}: {{call: "{call}", args: [{{x: "f32[3]"}}]}}\n' for name, call in calls.items()
-    )
-    return write_project(tmp_path / "here", manifest, **code)
-
-
 def test_a_value_that_another_trace_left(tmp_path: Path) -> None:
     """Only one that a module's import left is there: each trace has a process of its own."""
     code = (
@@ -122,8 +114,11 @@ def test_a_value_that_another_trace_left(tmp_path: Path) -> None:
         "jax.eval_shape(keeps, 1.0)\ndef same(x):\n    return x\n"
         "def reads(x):\n    return x + KEPT[0]\n"
     )
-    calls = {name: f"proj.code:{name}" for name in ("keeps", "same", "reads")}
-    results = results_of(_project(tmp_path, calls, code=code))
+    manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
+        f'  {name}: {{call: "proj.code:{name}", args: [{{x: "f32[2]"}}]}}\n'
+        for name in ("keeps", "same", "reads")
+    )
+    results = results_of(write_project(tmp_path / "here", manifest, code=code))
     assert [name for name, done in results.items() if done.failure] == ["reads"]
     failure = results["reads"].failure
     assert failure is not None
@@ -144,40 +139,11 @@ IMPORTED = {
 def test_what_a_module_draws_while_it_is_imported(tmp_path: Path) -> None:
     """Generators that every worker seeds give the same numbers in each process."""
     code = {name: f"{text}def f(x):\n    return x * W\n" for name, text in IMPORTED.items()}
-    results = results_of(_project(tmp_path, {n: f"proj.{n}:f" for n in IMPORTED}, **code))
+    manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
+        f'  {name}: {{call: "proj.{name}:f", args: [{{x: "f32[3]"}}]}}\n' for name in IMPORTED
+    )
+    results = results_of(write_project(tmp_path / "here", manifest, **code))
     assert [name for name, done in results.items() if done.failure] == ["draws", "clock"]
     failure = results["draws"].failure
     assert failure is not None
     assert TWO in failure.message
-
-
-SHARED = """
-import os
-with open(os.environ["IMPORTS"], "a") as file:
-    file.write(".")
-STATE, COUNTS = {"shift": 0.0}, {}
-def sets(x):
-    STATE["shift"] = 1.0
-    return x
-def reads(x):
-    return x + STATE["shift"]
-def counts(x):
-    COUNTS[x.shape] = COUNTS.get(x.shape, 0) + 1
-    return x * COUNTS[x.shape]
-"""
-
-
-@pytest.mark.parametrize(
-    ("functions", "imports", "failed"),
-    [("sets sets sets", 4, []), ("sets reads sets", 7, []), ("sets sets counts", 6, ["f2"])],
-)
-def test_jobs_share_the_second_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, functions: str, imports: int, failed: list[str]
-) -> None:
-    """Where a job left something there that the next one reads, that one gets a new process."""
-    monkeypatch.setenv("AOTBUILD_JOBS", "1")
-    monkeypatch.setenv("IMPORTS", str(tmp_path / "imports"))
-    calls = {f"f{number}": f"proj.shared:{name}" for number, name in enumerate(functions.split())}
-    results = results_of(_project(tmp_path, calls, shared=SHARED))
-    assert [name for name, done in results.items() if done.failure] == failed
-    assert len((tmp_path / "imports").read_text()) == imports
