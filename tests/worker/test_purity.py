@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,3 +148,30 @@ def test_what_a_module_draws_while_it_is_imported(tmp_path: Path) -> None:
     failure = results["draws"].failure
     assert failure is not None
     assert TWO in failure.message
+
+
+STATE = """
+import queue, time
+import numpy as np
+SEEN, LOG, RNG = time.time(), queue.Queue(maxsize=4), np.random.default_rng(9)
+def notes(x):
+    global SEEN
+    SEEN = time.time()
+    LOG.put(RNG.random())
+    return x
+def late(x):
+    return x * (time.time() - SEEN > 3600)
+def flips(x):
+    return x * (RNG.random() < 0.5)
+"""
+
+
+def test_what_other_jobs_leave_hides_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    """A clock that was read again, a generator that was drawn from, a queue that is full."""
+    monkeypatch.setenv("AOTBUILD_JOBS", "1")
+    calls = {"first": "notes", "late": "late", "again": "notes", "flips": "flips", "last": "notes"}
+    manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
+        f'  {n}: {{call: "proj.state:{call}", args: [x: "f32[2]"]}}\n' for n, call in calls.items()
+    )
+    results = results_of(write_project(tmp_path / "here", manifest, state=STATE))
+    assert [name for name, done in results.items() if done.failure] == ["late", "flips"]
