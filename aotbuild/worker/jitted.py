@@ -65,7 +65,9 @@ class Jitted:
             function = _hashable(self.wrapped.function, self.binding)
             statics = tuple(name for name, _ in self.binding.statics)
         with in_mesh(self.context):
-            return jax.jit(function, static_argnames=statics or None).trace(*args, **kwargs)
+            jitted = jax.jit(function, static_argnames=statics or None)
+            # jax copies the attributes of a function onto it, and a decorator may have set `trace`.
+            return type(jitted).trace(jitted, *args, **kwargs)
 
     def arguments(
         self, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]

@@ -23,6 +23,7 @@ import jax, jax.numpy as jnp, numpy as np
 TABLE = np.arange(64, dtype=np.float32).reshape(8, 8)
 def plain(params, x, *, scale):
     return {"y": x @ params["w"] * scale, "params": params}
+plain.trace = plain.lower = plain.eval_shape = lambda *args, **kwargs: "its own"
 def chosen(x, mode, k=2):
     return (x * k if mode == "times" else x + k), k
 def donor(state, x):
