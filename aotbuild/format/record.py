@@ -43,7 +43,7 @@ class CustomCall:
 
 
 # Every process that fits a record has the custom calls of these.
-PROVIDED = ("imports", "jax", "xla")
+_PROVIDED = ("imports", "jax", "xla")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,12 @@ class Requirements:
     plugin: tuple[str, str] | None = None
     cuda: str | None = None
     cudnn: str | None = None
+
+    @property
+    def unprovided(self) -> tuple[str, ...]:
+        """The targets of custom calls that nothing registers but the program's own imports."""
+        calls = self.custom_calls
+        return tuple(call.target for call in calls if call.provider not in _PROVIDED)
 
     @property
     def lowest_versions(self) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from aotbuild.format.record import PROVIDED, Record
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import Check, Host, checks
 
 _JAXLIB = "jaxlib: "
@@ -248,12 +248,14 @@ def check_custom_calls(record: Record, host: Host) -> str | None:
     """
     if host.custom_calls is None:
         return None
-    calls = [call for call in record.requires.custom_calls if call.provider not in PROVIDED]
-    missing = [call.target for call in calls if call.target not in host.custom_calls]
+    missing = [target for target in record.requires.unprovided if target not in host.custom_calls]
     if not missing:
         return None
     names = ", ".join(missing)
-    return f"custom calls not registered: {names}; import the package that registers them first"
+    return (
+        f"custom calls not registered: {names}; import the package that registers them first, or "
+        "name it under imports: in the manifest"
+    )
 
 
 _CHECKS: tuple[Check, ...] = (check_portable, check_platform)

@@ -13,7 +13,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.format.dist_info import UNREADABLE, installed_version
 from aotbuild.format.index import EDITABLE, Index
 from aotbuild.format.layout import source_problem
-from aotbuild.format.record import PROVIDED, Record
+from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime import companions
@@ -198,8 +198,7 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
 def _custom_calls(signatures: Iterable[SignatureDiagnosis]) -> list[str]:
     """Return the targets of custom calls that a program registers by its imports, sorted."""
     records = [verdict.record for item in signatures for verdict in item.verdicts if verdict.fits]
-    calls = [call for record in records for call in record.requires.custom_calls]
-    return sorted({call.target for call in calls if call.provider not in PROVIDED})
+    return sorted({target for record in records for target in record.requires.unprovided})
 
 
 def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:

@@ -149,7 +149,13 @@ class NativeCompiler:
 def decision_notes(record: Record) -> list[str]:
     """Return the notes for the user about what was decided while a record's executable was made."""
     decisions = (record.provenance.get(name, {}) for name in _DECISIONS)
-    return [decision["note"] for decision in decisions if "note" in decision]
+    notes = [decision["note"] for decision in decisions if "note" in decision]
+    if targets := record.requires.unprovided:
+        notes.append(
+            f"{record.function} calls {', '.join(targets)}, which its imports registered: name the "
+            "module that registers them under imports:, or each program must import it"
+        )
+    return notes
 
 
 def _serialized(compiled: Any, target: Target) -> bytes:

@@ -95,6 +95,8 @@ def test_providers(package: Package) -> None:
     assert found["imported"] == {("proj_kernel", "imports")}
     assert found["eigh"] >= {("lapack_ssyevd_ffi", "jax")}
     assert found["tridiagonal"] == {("lapack_sgtsv_ffi", "jax")}
+    (note,) = [each for each in package.notes if "under imports:" in each]
+    assert "own calls proj_csr, which its imports registered" in note
 
 
 def test_golden_outputs_need_valid_indices(package: Package) -> None:

@@ -168,9 +168,8 @@ def test_nonsense_is_refused_in_words(where: str, requires: Any, reason: str) ->
 def test_custom_calls() -> None:
     calls = (CustomCall("other", "user"), CustomCall("mine", "user"))
     (verdict,) = select([record(custom_calls=calls)], CPU)
-    assert verdict.reasons == (
-        "custom calls not registered: other; import the package that registers them first",
-    )
+    (reason,) = verdict.reasons
+    assert reason.startswith("custom calls not registered: other; import the package that")
     # XLA has no list of them to ask.
     assert select([record(custom_calls=calls)], dataclasses.replace(CPU, custom_calls=None))[0].fits
     calls = (CustomCall("TopK", "xla"), CustomCall("lapack_ssyevd_ffi", "jax"))
