@@ -141,8 +141,8 @@ def _node_data(tree: Tree, maker: Maker) -> tuple[type, Any]:
         return Marker, Marker(kind, _static_data(tree[1], maker, kind))
     name = tree[1]
     if maker.nodes is not None and kind == "node" and name not in maker.nodes:
-        found = "a type that only jax knows: load the package with it"
-        raise NotRestored(name, found)
+        remedy = 'Load the package with arrays="jax": its results are of that type.'
+        raise NotRestored(name, "a type that only jax knows", remedy=remedy)
     if maker.nodes is not None and kind == "namedtuple" and name.startswith(_OF_JAX):
         return tuple, None
     made_of = _type(kind, name, maker)

@@ -217,6 +217,8 @@ def _reworded(err: yaml.MarkedYAMLError) -> str:
         return "a tab cannot indent or separate in YAML; use spaces"
     if problem.startswith("expected <block end>"):
         return "this line fits none above it; check the indentation"
+    if problem in ("expected ',' or ']', but got '['", "expected ',' or '}', but got '['"):
+        return 'between brackets or braces, quote specs such as "f32[8]"'
     return _WORDS.get(problem, f"not valid YAML: {problem}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from aotbuild.format.canonical import canonical_digest
@@ -36,8 +37,12 @@ class TreeDifferences:
             wanted = list(dynamic[: len(want)]) if group == 1 else expected[group][1]
             if names != wanted:
                 here, there = {*names}, {*wanted}
-                lines += [f"{name}: compiled with it" for name in sorted(there - here)]
-                lines += [f"{name}: called with it" for name in sorted(here - there)]
+                lines += [
+                    f"{name}: compiled with it, called without" for name in sorted(there - here)
+                ]
+                lines += [
+                    f"{name}: called with it, compiled without" for name in sorted(here - there)
+                ]
                 continue
             values = bound.args if group == 1 else [bound.kwargs[name] for name in names]
             for row in zip(names, values, have, want, strict=True):
@@ -93,9 +98,11 @@ class TreeDifferences:
             for index, pair in enumerate(zip(have, want, strict=True)):
                 yield from self._data(f"{path}[{index}]", *pair)
         elif _name(found) and _name(found) == _name(expected):
-            yield f"{path}: compiled with another {_name(expected)}"
+            what = "its fields, its code or what its functions close over differ"
+            yield f"{path}: compiled with another {_name(expected)}: {what}"
         else:
-            yield f"{path}: compiled with {_shown(expected)}, called with {_shown(found)}"
+            compiled, called = _shown_apart(expected, found)
+            yield f"{path}: compiled with {compiled}, called with {called}"
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -123,6 +130,17 @@ def _shown(data: Any) -> str:
     if isinstance(data, dict) and isinstance(data.get("name"), str):
         return str(data["name"]).replace(":", ".")
     return cut(shown(data), _LONGEST)
+
+
+def _shown_apart(one: Any, other: Any) -> tuple[str, str]:
+    """Return the texts of two that differ, from the first difference on if they begin alike."""
+    if (first := _shown(one)) != (second := _shown(other)):
+        return first, second
+    texts = shown(one), shown(other)
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    start = max(0, alike - _LONGEST // 2)
+    first, second = (f"…{cut(text[start:], _LONGEST)}" for text in texts)
+    return first, second
 
 
 def _kind(tree: Tree) -> Any:

@@ -157,6 +157,10 @@ class TestWhole:
             ("a: [1\n", "2:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
             ("a: 'b\n", "2:1: the text ends within quotes, brackets or braces"),
             ("a:\n  - b\n c: d\n", "3:2: this line fits none above it; check the indentation"),
+            (
+                "a: [f32[2], i32[]]\n",
+                '1:8: between brackets or braces, quote specs such as "f32[8]"',
+            ),
             ("a: \x01\n", "1:4: the character U+0001 is not allowed in YAML"),
             ('a: "\\UFFFFFFFF"\n', "1:7: not valid YAML: a malformed number or escape"),
             ('a: "\\ud800"\n', "1:4: a: an escape stands for half a character (a lone surrogate)"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -112,7 +113,25 @@ def test_keywords_after_other_positional_arguments(tmp_path: Path) -> None:
     with pytest.raises(SignatureMismatch) as caught:
         aotbuild.load(write(tmp_path, [built])).f(one, k=([one],))
     lines = [line.strip() for line in caught.value.trace]
-    assert lines == ["y: compiled with it", "k[0]: expected an array, found a list of 1"]
+    without, other = (
+        "y: compiled with it, called without",
+        "k[0]: expected an array, found a list of 1",
+    )
+    assert lines == [without, other]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Named:
+    x: Any
+    name: str = field(metadata={"static": True})
+
+
+def test_static_texts_that_begin_alike(tmp_path: Path) -> None:
+    here, there = (Named(np.ones(2, "float32"), "long " * 30 + end) for end in "ab")
+    f = aotbuild.load(write(tmp_path, [build("f", lambda p: p.x, {"p": here})])).f
+    with pytest.raises(SignatureMismatch, match="p.name: .*long a', called with .*long b"):
+        f(there)
 
 
 def test_many_differences_are_cut(tmp_path: Path) -> None:
@@ -123,13 +142,8 @@ def test_many_differences_are_cut(tmp_path: Path) -> None:
 
 
 def labeled(size: int, mode: str) -> Built:
-    made = build(
-        "f",
-        lambda x, mode: x * len(mode),
-        {"x": np.ones((size, 4), "float32")},
-        statics={"mode": mode},
-        positional=["x", "mode"],
-    )
+    x, names = {"x": np.ones((size, 4), "float32")}, ["x", "mode"]
+    made = build("f", lambda x, mode: x * len(mode), x, statics={"mode": mode}, positional=names)
     label = f"f(batch={size}, mode={mode!r})"
     return replace(made, record=replace(made.record, provenance={"label": label}))
 
@@ -140,7 +154,6 @@ def labeled(size: int, mode: str) -> Built:
         (2, "a", "f(batch=1, mode='a')", "x: expected f32[1,4] or f32[8,4], found f32[2,4]"),
         (9, "b", "f(batch=8, mode='b')", "x: expected f32[8,4] or f32[1,4], found f32[9,4]"),
     ],
-    ids=["size", "a size of the other static value"],
 )
 def test_the_nearest_is_named(
     tmp_path: Path, size: int, mode: str, nearest: str, line: str

@@ -82,17 +82,11 @@ def test_processes_that_a_fork_leaves_end_with_it() -> None:
     assert left == []
 
 
-@pytest.mark.parametrize(
-    ("request_", "code"),
-    [
-        ("exits", 7),
-        ("leaves", 8),
-        ("starts", 9),
-        ("SIGKILL", -signal.SIGKILL),
-        ("SIGSEGV", -signal.SIGSEGV),
-        ("SIGABRT", -signal.SIGABRT),
-    ],
-)
+ENDS = {"exits": 7, "leaves": 8, "starts": 9}
+SIGNALS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
+
+
+@pytest.mark.parametrize(("request_", "code"), (ENDS | {s.name: -s for s in SIGNALS}).items())
 def test_the_process_ends_as_its_fork_does(request_: str, code: int) -> None:
     shown, ended = served("one", request_)
     assert len(shown) == 2

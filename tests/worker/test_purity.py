@@ -153,16 +153,10 @@ def test_what_a_module_draws_while_it_is_imported(tmp_path: Path) -> None:
 STATE = """
 import queue, time
 import numpy as np
-SEEN, LOG, RNG = time.time(), queue.Queue(maxsize=4), np.random.default_rng(9)
-def notes(x):
-    global SEEN
-    SEEN = time.time()
-    LOG.put(RNG.random())
-    return x
-def late(x):
-    return x * (time.time() - SEEN > 3600)
-def flips(x):
-    return x * (RNG.random() < 0.5)
+SEEN, LOG, RNG = [time.time()], queue.Queue(maxsize=4), np.random.default_rng(9)
+def notes(x): SEEN[0] = time.time(); LOG.put(RNG.random()); return x
+def late(x): return x * (time.time() - SEEN[0] > 3600)
+def flips(x): return x * (RNG.random() < 0.5)
 """
 
 
