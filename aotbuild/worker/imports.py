@@ -23,6 +23,7 @@ from types import CodeType
 from typing import Any
 
 import jax
+import numpy as np
 
 from aotbuild.errors import TraceRefused
 from aotbuild.format.values import cut
@@ -124,12 +125,14 @@ _PLAIN = (bool, int, float, str, type(None))
 class Imports:
     """The modules that are imported for a job, and the settings of jax that each one changed.
 
-    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS.
+    `config` is the manifest's, and `flags` has what each module added to XLA_FLAGS. `drew` are
+    those that drew from numpy's generator, as weights do. Libraries draw names from Python's.
     """
 
     config: dict[str, Any]
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
+    drew: list[str] = field(default_factory=list)
 
     def adopt(self, references: Iterable[str], role: str) -> None:
         """Import the modules of some references, and keep the settings that they change.
@@ -153,8 +156,11 @@ class Imports:
 
     def _import(self, module: str) -> None:
         before, flags = dict(jax.config.values), os.environ.get("XLA_FLAGS", "")
+        state = _numpy_state()
         with contextlib.suppress(BaseException):
             importlib.import_module(module)
+        if _numpy_state() != state:
+            self.drew.append(module)
         if os.environ.get("XLA_FLAGS", "") != flags:
             self.flags[module] = os.environ.get("XLA_FLAGS", "")
         changed = {name: jax.config.values[name] for name in _changed(before)}
@@ -173,6 +179,11 @@ class Imports:
             "(mesh: says how many devices there are)"
             for module, flags in self.flags.items()
         ]
+        notes += [
+            f"importing {module} drew random numbers from numpy.random, which has one seed in all "
+            "builds: a program that imports it draws others"
+            for module in self.drew
+        ]
         return tuple(notes)
 
     def traced_with(self) -> dict[str, Any]:
@@ -190,6 +201,12 @@ class Imports:
             for module, changed in self.changed.items()
             for name, value in changed.items()
         }
+
+
+def _numpy_state() -> Any:
+    """Return the state of numpy's generator, as values that can be compared."""
+    _, keys, *rest = np.random.get_state()
+    return np.asarray(keys).tobytes(), rest
 
 
 def _check_variables(before: Mapping[str, str], role: str) -> None:

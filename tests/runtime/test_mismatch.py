@@ -130,7 +130,7 @@ class Named:
 def test_static_texts_that_begin_alike(tmp_path: Path) -> None:
     here, there = (Named(np.ones(2, "float32"), "long " * 30 + end) for end in "ab")
     f = aotbuild.load(write(tmp_path, [build("f", lambda p: p.x, {"p": here})])).f
-    with pytest.raises(SignatureMismatch, match="p.name: .*long a', called with .*long b"):
+    with pytest.raises(SignatureMismatch, match=r"p.name: .*long a', called with .*long b"):
         f(there)
 
 
