@@ -1,4 +1,4 @@
-"""Where the benchmarks keep things. Only RESULTS is meant to be kept in git."""
+"""Where the benchmarks keep things; git keeps none of it."""
 
 from __future__ import annotations
 
