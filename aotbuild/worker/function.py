@@ -144,7 +144,10 @@ def _attribute(owner: Any, name: str, place: str, where: str) -> Any:
 
 
 def import_named(module_name: str, reference: str, role: str) -> Any:
-    """Import a module that a reference in the manifest names; TraceRefused says why it fails."""
+    """Import a module that a reference in the manifest names; TraceRefused says why it fails.
+
+    Where the module itself fails, the text names no entry: it is one failure of all that need it.
+    """
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as err:
@@ -158,17 +161,15 @@ def import_named(module_name: str, reference: str, role: str) -> Any:
             )
             raise TraceRefused(msg) from err
         msg = (
-            f"{role}: {reference}: importing {module_name} needs {missing!r}, which is not "
-            f"installed in the build environment\n{user_traceback(err)}\n{_MISSING_LIBRARY}"
+            f"importing {module_name} needs {missing!r}, which is not installed in the build "
+            f"environment\n{user_traceback(err)}\n{_MISSING_LIBRARY}"
         )
         raise TraceRefused(msg) from err
     except BaseException as err:  # user code at import may raise anything
         remedy = mesh_remedy(err) or (
             "Mend it, or move what fails from the top of the module into a function."
         )
-        msg = (
-            f"{role}: {reference}: importing {module_name} failed\n{user_traceback(err)}\n{remedy}"
-        )
+        msg = f"importing {module_name} failed\n{user_traceback(err)}\n{remedy}"
         raise TraceRefused(msg) from err
 
 

@@ -41,6 +41,7 @@ CASES: dict[str, tuple[str, ...]] = {
         'json.loads("{")',
         "JSONDecodeError",
     ),
+    "module_raises_too": ("importing proj.raises failed",),
     "module_needs": (
         "importing proj.needs needs 'surely_not_installed'",
         "needs.py:1",
@@ -233,6 +234,7 @@ def test_every_failure_is_reported_and_no_other(error: BuildError) -> None:
     assert len(error.failures) == len(CASES)
     assert error.total == len(CASES) + 1
     assert str(error).startswith(f"{len(CASES)} of {len(CASES) + 1} build units failed")
+    assert str(error).count("importing proj.raises failed") == 1
 
 
 @pytest.mark.usefixtures("error")
