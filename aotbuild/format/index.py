@@ -179,16 +179,14 @@ class Index:
         rows = self._matching(_group(function) + (key or ""))
         return [self._record(row) for row in rows if not self._key(row).endswith(_FUNCTION_KEY)]
 
-    def signature_keys(self, function: str) -> list[str]:
-        """Return the keys of a function's signatures, sorted; parses nothing."""
-        group = _group(function)
-        keys = dict.fromkeys(self._key(row) for row in self._matching(group))
-        return [key.removeprefix(group) for key in keys if not key.endswith(_FUNCTION_KEY)]
-
-    def first_record(self, function: str, key: str) -> Record | None:
-        """Return one record of a signature, or None; parses no other."""
-        row = next(self._matching(_group(function) + key), None)
-        return None if row is None else self._record(row)
+    def first_records(self, function: str) -> Iterator[Record]:
+        """Yield one record of each signature of a function; parses one object each."""
+        previous = ""
+        for row in self._matching(_group(function)):
+            key = self._key(row)
+            if key != previous and not key.endswith(_FUNCTION_KEY):
+                yield self._record(row)
+            previous = key
 
     def _bytes(self, start: int, end: int) -> bytes:
         return bytes(self._data[start:end])

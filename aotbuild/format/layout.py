@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -111,13 +111,11 @@ class JoinedIndex(Index):
         found = super().records(function, key)
         return found + [r for other in self.others for r in other.records(function, key)]
 
-    def signature_keys(self, function: str) -> list[str]:
-        """Return the keys of a function's signatures, sorted; parses nothing."""
-        others = (other.signature_keys(function) for other in self.others)
-        return sorted({*super().signature_keys(function), *chain.from_iterable(others)})
-
-    def first_record(self, function: str, key: str) -> Record | None:
-        """Return one record of a signature, or None; parses no other."""
-        own = super().first_record(function, key)
-        found = chain([own], (other.first_record(function, key) for other in self.others))
-        return next((record for record in found if record is not None), None)
+    def first_records(self, function: str) -> Iterator[Record]:
+        """Yield one record of each signature of a function; parses one object each."""
+        known: set[str] = set()
+        own = super().first_records(function)
+        for record in chain(own, *(other.first_records(function) for other in self.others)):
+            if (key := record.signature.key()) not in known:
+                known.add(key)
+                yield record

@@ -1,7 +1,7 @@
 """Errors of calls that no executable serves: why, and what to do. Imported for errors only.
 
-A call that fits no signature is compared with one record of each, or of every second, third, if
-there are thousands: the error says what differs and where, in at most ten lines.
+A call that fits no signature is compared with one record of each: the error says what differs and
+where, in at most ten lines.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ _COPY_IT = "Pass a copy at one of these places, as jax.numpy.copy(x), or leave i
 # Characters of an error in another.
 _LONGEST_FOUND = 200
 _MOST_LINES = 7
-# Signatures that a call is compared with: reading one takes 0.1 ms.
-_MOST_COMPARED = 1000
 # Signatures that may get a line on x64.
 _MOST_X64 = 3
 # Avals in one line.
@@ -147,10 +145,7 @@ def signature_mismatch(
     """Return the error for a call that fits no signature of its function."""
     function = call.bound.function
     trees = TreeDifferences(call, backend.trees)
-    keys = index.signature_keys(function.name)
-    chosen = keys[:: -(-len(keys) // _MOST_COMPARED) or 1]
-    found = (index.first_record(function.name, key) for key in chosen)
-    compared = _compare_all(call, trees, (record for record in found if record is not None))
+    compared = _compare_all(call, trees, index.first_records(function.name))
     if not compared:
         return SignatureMismatch(function.name, "no signature was compiled", [], advice)
     compared.sort(key=lambda each: _distance(call, each))
@@ -164,8 +159,7 @@ def signature_mismatch(
     lines += why_not(function.pad, call.signature, paths) if function.pad else []
     lines += list(_x64_lines(call, compared[:_MOST_X64], host))[:1]
     label = nearest.record.label
-    of = f" of {len(compared)} compared" if len(compared) < len(keys) else ""
-    summary = f"no signature of {len(keys)} fits this call; the nearest{of} is {label}"
+    summary = f"no signature of {len(compared)} fits this call; the nearest is {label}"
     return SignatureMismatch(function.name, summary, lines, advice)
 
 

@@ -35,18 +35,14 @@ def main() -> None:
     os.write(writing, bytes(range(found["NUMBER"])))
     os.close(writing)
     workers = [_fork(lambda: _work(reading, found["signature"])) for _ in range(2)]
-    for worker in workers:
-        os.waitpid(worker, 0)
+    _wait(workers)
 
 
 def _work(reading: int, signature: Any) -> None:
     while number := os.read(reading, 1):
-        forks = [
-            _fork(lambda n=number[0]: _lower(*signature(n))),
-            _fork(lambda n=number[0]: _compile(*signature(n))),
-        ]
-        for fork in forks:
-            os.waitpid(fork, 0)
+        lowers = _fork(lambda n=number[0]: _lower(*signature(n)))
+        compiles = _fork(lambda n=number[0]: _compile(*signature(n)))
+        _wait([lowers, compiles])
 
 
 def _lower(function: Any, arguments: Any, _: bool) -> None:
@@ -65,6 +61,12 @@ def _fork(run: Any) -> int:
         run()
         os._exit(0)
     return child
+
+
+def _wait(forks: list[int]) -> None:
+    for fork in forks:
+        if os.waitpid(fork, 0)[1]:
+            sys.exit("a fork failed")
 
 
 if __name__ == "__main__":

@@ -166,14 +166,6 @@ def test_the_nearest_is_named(
     assert caught.value.trace == (line,)
 
 
-def test_a_call_is_compared_with_some_of_thousands(tmp_path: Path) -> None:
-    one = labeled(1, "a")
-    others = [replace(one.record.signature, statics=(("mode", str(n)),)) for n in range(2500)]
-    items = [replace(one, record=replace(one.record, signature=other)) for other in others]
-    with pytest.raises(SignatureMismatch, match="of 2500 fits this call; the nearest of 834 comp"):
-        aotbuild.load(write(tmp_path, items)).f(np.ones((1, 4), "float32"), "a")
-
-
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
 def test_the_order_of_bytes(tmp_path: Path, arrays: Any) -> None:
     x = np.ones(3, np.float32)

@@ -35,9 +35,18 @@ CASES: dict[str, tuple[str, ...]] = {
         "did you mean 'bad'?",
     ),
     "no_package": ("no module named 'porj' in the project or what it uses",),
-    "module_raises": ("importing proj.raises failed", "@json", "JSONDecodeError"),
+    "module_raises": (
+        "importing proj.raises failed",
+        "@json",
+        'json.loads("{")',
+        "JSONDecodeError",
+    ),
     "module_raises_too": ("importing proj.raises failed",),
-    "module_needs": ("needs 'surely_not_installed'", "needs.py:1", "dependencies"),
+    "module_needs": (
+        "importing proj.needs needs 'surely_not_installed'",
+        "needs.py:1",
+        "dependencies",
+    ),
     "module_exits": ("importing proj.exits failed", "@exit", "no licence"),
     "module_syntax": ("syntax.py:2", "return (x", "was never closed"),
     "module_config": (
