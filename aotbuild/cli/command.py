@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 # Gets the `Output` and the arguments by keyword; returns an exit code, None for success.
 Handler: TypeAlias = Callable[..., int | None]
+# Manifests and source files: `build --timings aot.yaml` is a slip.
+_SOURCES = (".py", ".toml", ".yaml", ".yml")
 
 
 class UsageError(Exception):
@@ -152,7 +154,10 @@ def existing_folder(text: str) -> Path:
 
 
 def new_file(text: str) -> Path:
-    """Return the path of a file to write."""
+    """Return the path of a file to write; not that of a manifest or a source file."""
+    if Path(text).suffix in _SOURCES and Path(text).exists():
+        msg = f"{text} exists, and would be overwritten; expected a new file"
+        raise argparse.ArgumentTypeError(msg)
     return _new(text, Path(text).is_dir(), "is a folder; expected a file")
 
 

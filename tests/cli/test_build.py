@@ -129,10 +129,11 @@ def test_the_document_and_the_page_of_timings(project: Path) -> None:
     assert 'title="tracing scale(batch=2, k=3)' in Path("timings.html").read_text("utf-8")
 
 
-def test_in_place_and_out_exclude_each_other(project: Path) -> None:
-    result = build("--in-place", "--out", "x")
-    assert result.exit_code == 2
-    assert "--out and --in-place exclude each other" in result.stderr
+def test_options_that_are_refused(project: Path) -> None:
+    both, slip = build("--in-place", "--out", "x"), build("--timings", "aot.yaml")
+    assert (both.exit_code, slip.exit_code) == (2, 2)
+    assert "--out and --in-place exclude each other" in both.stderr
+    assert "--timings: aot.yaml exists, and would be overwritten" in slip.stderr
 
 
 def test_edited_sources_of_what_was_built_in_place(
