@@ -17,7 +17,7 @@ if run.OPTIONS.get("--ahead") == "yes":
     threading.Thread(target=library.preload, args=("apply",)).start()
 run.mark("open")
 hoisted = run.OPTIONS.get("--hoist") == "yes"
-weights = {} if hoisted else run.read_arrays("--weights")
+weights = {} if hoisted else library.place(run.read_arrays("--weights"))
 inputs = run.read_arrays("--inputs").values()
 run.mark("weights")
 
