@@ -20,7 +20,7 @@ from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.files import write_whole
 from aotbuild.format.record import Blob, Constant
 from aotbuild.format.tensors import write_tensors
-from aotbuild.worker.leaves import to_aval
+from aotbuild.worker.leaves import layout_order, to_aval
 
 TENSOR_NAME = "constant"
 # numpy's own bools, integers and floats; safetensors lacks longdouble.
@@ -61,7 +61,19 @@ class BlobFolder:
 
 
 def store_constants(values: list[Any], blobs: BlobFolder) -> tuple[Constant, ...]:
-    """Write each constant in its own blob, so that equal arrays are stored once."""
+    """Write each constant in its own blob, so that equal arrays are stored once.
+
+    TraceRefused for one with a layout: the executable would take it in that, and the loader has
+    arrays in row-major order only.
+    """
+    for value in values:
+        if order := layout_order(value):
+            msg = (
+                f"the closed-over array {to_aval(value.aval)} has a layout, major_to_minor {order}"
+                "; a hoisted constant has jax's own\nCopy it with jax.numpy.array(x), or set "
+                "constants: embed."
+            )
+            raise TraceRefused(msg)
     return tuple(
         Constant(to_aval(value.aval), store_array(np.asarray(value), blobs)) for value in values
     )

@@ -151,6 +151,13 @@ def as_numpy(array: Any) -> Any:
     return np.asarray(array)
 
 
+def layout_order(value: Any) -> tuple[int, ...] | None:
+    """Return the `major_to_minor` of an array whose device layout is not row-major, else None."""
+    layout = getattr(getattr(value, "format", None), "layout", None)
+    order = getattr(layout, "major_to_minor", None)
+    return None if order is None or [*order] == sorted(order) else tuple(order)
+
+
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy or jax, or a literal one."""
     if isinstance(value, type):  # numpy's scalar types have these too, as descriptors

@@ -17,7 +17,7 @@ from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, N
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve
 from aotbuild.worker.imports import traced_with
-from aotbuild.worker.leaves import is_key_dtype, tree_of
+from aotbuild.worker.leaves import is_key_dtype, layout_order, tree_of
 from aotbuild.worker.user_errors import is_set_mesh, shorten, user_traceback
 
 Dims = Callable[[str], Any]
@@ -300,10 +300,8 @@ def _check_placement(leaf: Any, place: str) -> None:
         msg = f"{place} is in memory of kind {kind}; arguments are in the device's own memory\n"
         msg += "Name an array without a memory kind here, and move it inside the function."
         raise TraceRefused(msg)
-    layout = getattr(getattr(leaf, "format", None), "layout", None)
-    order = getattr(layout, "major_to_minor", None)
-    if order is not None and tuple(order) != tuple(range(len(order))):
-        msg = f"{place} has a layout, major_to_minor {tuple(order)}; arguments have jax's own\n"
+    if order := layout_order(leaf):
+        msg = f"{place} has a layout, major_to_minor {order}; arguments have jax's own\n"
         msg += "Name an array without a layout here, and transpose it inside the function."
         raise TraceRefused(msg)
 
