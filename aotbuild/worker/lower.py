@@ -267,7 +267,9 @@ def _export_facts(exported: Any, traced: Traced) -> dict[str, Any]:
     }
     if traced.job.symbolic:
         facts["symbolic_leaves"] = [str(aval) for aval in exported.in_avals]
-    return facts
+    # jax.export drops the weak types of results (jax 0.10.2 and 0.12.0.1).
+    weak = [at for at, aval in enumerate(traced.closed_jaxpr.out_avals) if aval.weak_type]
+    return {**facts, "weak_outputs": weak} if weak else facts
 
 
 def _check(name: str) -> Any:

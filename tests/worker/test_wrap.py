@@ -101,6 +101,15 @@ def test_every_option_of_a_plain_jit_is_used_or_refused() -> None:
 
 
 @pytest.mark.process
+def test_the_portable_form_keeps_weak_types(tmp_path: Path) -> None:
+    manifest = "version: 1\npackage: proj\nfallback: portable\ntargets: [portable]\nfunctions:\n"
+    manifest += '  f: {call: "proj.m:f", args: [x: "~f32[]"]}\n'
+    root = write_project(tmp_path, manifest, m="def f(x):\n    return x * 2, x.astype('int8')\n")
+    doubled, cast = aotbuild.load(build(root).folder).f(1.5)
+    assert (doubled.weak_type, cast.weak_type, float(doubled)) == (True, False, 3.0)
+
+
+@pytest.mark.process
 def test_calls_donate_what_a_plain_jit_donates(tmp_path: Path) -> None:
     code = """
         import jax

@@ -34,6 +34,7 @@ from aotbuild.runtime.checked_blobs import Source, read_blob
 from aotbuild.runtime.compatibility import portable_reasons
 from aotbuild.runtime.concurrency import SingleFlight, Stats
 from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.placement import leaf_shardings
 from aotbuild.runtime.jax.wraps import with_markers
 from aotbuild.runtime.log import log
@@ -259,8 +260,14 @@ class Portable:
         exported = self._exported.get(
             record.blob.sha256, lambda: read_exported(self._source, record)
         )
+        weak = record.provenance.get("weak_outputs", ())
+
+        def call(*leaves: Any) -> list[Any]:
+            outputs = enumerate(exported.call(*leaves))
+            return [private.weakly_typed(each) if at in weak else each for at, each in outputs]
+
         donated = tuple(record.calling.donated) or None
-        run: Callable[..., Any] = jax.jit(exported.call, donate_argnums=donated, **options)
+        run: Callable[..., Any] = jax.jit(call, donate_argnums=donated, **options)
         return run
 
     def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from jax import lax
 from jax._src import (
     api_util,
     compiler,
@@ -363,6 +364,13 @@ def put_like(array: Any, like: Any) -> Any:
         sharding = sharding_impls.NamedSharding(sharding.mesh, sharding_impls.PartitionSpec())
     placed = pxla.cc_shard_arg(array, sharding, None)
     return xc.ArrayImpl(aval, sharding, placed._arrays, like.committed, _skip_checks=True)
+
+
+def weakly_typed(array: Any) -> Any:
+    """Return an array, or a tracer, with the weak type. Private: the primitive's parameters."""
+    return lax.convert_element_type_p.bind(
+        array, new_dtype=array.dtype, weak_type=True, sharding=None
+    )
 
 
 def has_default_layout(array: Any) -> bool:
