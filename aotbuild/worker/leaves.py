@@ -89,10 +89,19 @@ def named_path(path: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]
 # --- results ------------------------------------------------------------------------------------
 
 
-def check_dtypes(call: str, outputs: Iterable[tuple[Any, Any]]) -> None:
-    """Raise TraceRefused if a result, given with its path, has a dtype that no record can name."""
-    for path, leaf in outputs:
-        place = f"{call} returns an array at result{jax.tree_util.keystr(path)} of dtype"
+def check_results(
+    call: str, outputs: Iterable[tuple[Any, Any]], avals: Sequence[jax.core.AbstractValue]
+) -> None:
+    """Raise TraceRefused if a result, given with its path, is none that an executable can have."""
+    for (path, leaf), aval in zip(outputs, avals, strict=True):
+        found = f"{call} returns an array at result{jax.tree_util.keystr(path)}"
+        if getattr(aval, "memory_space", None) is jax.memory.Space.Host:
+            msg = (
+                f"{found} in the host's memory; results are in the device's own\n"
+                "Return it on the device, and move it where it is used."
+            )
+            raise TraceRefused(msg)
+        place = f"{found} of dtype"
         if leaf.dtype == jax.dtypes.float0:
             msg = (
                 f"{place} float0: the gradient for an integer or a bool, which holds nothing\n"

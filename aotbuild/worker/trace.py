@@ -22,7 +22,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.feedback import passed_back, places_again
 from aotbuild.worker.jaxprs import body_of, check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
-from aotbuild.worker.leaves import check_dtypes, describe_result, named_path, result_tree, to_aval
+from aotbuild.worker.leaves import check_results, describe_result, named_path, result_tree, to_aval
 from aotbuild.worker.shardings import Spec, in_specs, out_specs
 from aotbuild.worker.specs import Dims
 from aotbuild.worker.static_data import describe_arguments
@@ -125,7 +125,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     result = result_tree(traced, job.call)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
-    check_dtypes(job.call, outputs)
+    check_results(job.call, outputs, traced.jaxpr.out_avals)
     out_tree = describe_result(job, result, jitted.canonical)
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)

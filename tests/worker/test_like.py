@@ -102,6 +102,7 @@ def column_major():
 
 columns = jax.device_put(np.ones((4, 4), np.float32), column_major().format)
 add_columns = lambda x: x + columns
+offload = lambda x: [x, jax.device_put(x, jax.memory.Space.Host)]
 
 # Takes arrays only, as distributions do.
 class Normal:
@@ -172,6 +173,7 @@ functions:
   on_host: {call: "proj.m:first", args: [x: {like: "proj.m:on_host"}]}
   column: {call: "proj.m:first", args: [x: {like: "proj.m:column_major"}]}
   hoisted: {call: "proj.m:add_columns", args: [x: "f32[4,4]"], constants: hoist}
+  offload: {call: "proj.m:offload", args: [x: "f32[4]"]}
   order: {call: "proj.m:first", args: [x: {like: "proj.m:big_endian"}]}
   order_of_aval: {call: "proj.m:first", args: [x: {like: "proj.m:big_endian_aval"}]}
   explicit: {call: "proj.m:first", args: [x: "f64[2]"], config: {jax_explicit_x64_dtypes: allow}}
@@ -235,15 +237,12 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ]),
         ("raised", ["proj.m:raises raised; it was called with (batch=2)", "ValueError: no box"]),
         ("object", ["tree is a builtins.dict, not a function: like_run and dims cannot apply;"]),
-        ("leaf", [
-            "functions.leaf.args.x: like: proj.m:named['activation'] is a ",
-            "jax.jit takes no such argument. If your calls pass it, set wrap: eqx.filter_jit",
-            "the rest under static:.",
-        ]),
+        ("leaf", ["args.x: like: proj.m:named['activation'] is a ", "set wrap: eqx.filter_jit"]),
         ("arrays_only", ["normal: a type in this tree takes arrays only", "make the object"]),
         ("split", ["proj.m:split['w'] is sharded as P", "shardings under in_shardings:."]),
         ("on_host", ["like: proj.m:on_host is in memory of kind pinned_host"]),
         ("column", ["like: proj.m:column_major has a layout, major_to_minor (1, 0)"]),
+        ("offload", ["m:offload returns an array at result[1] in the host's memory; results are"]),
         ("hoisted", ["array f32[4,4] has a layout, major_to_minor (1, 0); a hoisted constant has"]),
         ("order", ["like: proj.m:big_endian[0] has dtype >f4", "array.astype("]),
         ("order_of_aval", ["like: proj.m:big_endian_aval[0] has dtype >f4"]),
