@@ -8,8 +8,7 @@
     <key> <offset> <length> <SHA-256>        n rows of the same width, sorted by key
     {…}                                      the objects, one JSON a line
 
-Opening a file reads the header and the rows and keeps them: lookups use what was checked then. An
-object is read from the file on demand.
+Opening a file reads the header and the rows and keeps them: lookups use what was checked then.
 
 A key is 16 digits for the function and 32 for the signature (zeros for the function itself), so
 the rows of a function are neighbours and a lookup is a bisection. Rows carry the digest of their

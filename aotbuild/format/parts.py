@@ -21,9 +21,10 @@ from aotbuild.format.foreign_parts import FOREIGN_READERS
 from aotbuild.format.values import (
     NotEncodable,
     encode,
-    field_names,
     is_cache,
+    member_name,
     qualified_name,
+    state_names,
     type_name,
 )
 
@@ -100,6 +101,7 @@ def _function(value: types.FunctionType) -> Parts:
     parts += [(f"(default {index})", item) for index, item in enumerate(value.__defaults__ or ())]
     parts += [(f"(default {name})", item) for name, item in (value.__kwdefaults__ or {}).items()]
     parts += [(f".{name}", cell) for name, cell in cells]
+    parts += [(f"(attribute {k})", v) for k, v in sorted(vars(value).items()) if k[:2] != "__"]
     return "function", f"{value.__module__}:{value.__qualname__}", parts
 
 
@@ -216,7 +218,7 @@ def _plain_object(value: object) -> Parts:
 
 
 def _dataclass(value: Any) -> Parts:
-    names = [name for name in field_names(value) if hasattr(value, name)]
+    names = [name for name in state_names(value) if hasattr(value, name)]
     return "object", None, [("(type)", type(value)), *((f".{n}", getattr(value, n)) for n in names)]
 
 
@@ -294,7 +296,7 @@ _BY_TYPE: dict[type, Callable[[Any], Parts]] = {
 }
 _BY_KIND: tuple[tuple[Callable[[Any], bool], Callable[[Any], Parts]], ...] = (
     (_of_type(type), _type),
-    (_of_type(enum.Enum), lambda value: ("enum", value.name, [("(type)", type(value))])),
+    (_of_type(enum.Enum), lambda v: ("enum", None, [("(type)", type(v)), ("", member_name(v))])),
     (_of_type(set, frozenset), _set),
     (lambda value: type_name(type(value)) == "dataclasses.Field", _dataclass_field),
     (_of_type(types.ModuleType), lambda value: ("module", value.__name__, [])),

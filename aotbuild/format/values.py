@@ -157,11 +157,27 @@ def type_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def field_names(value: Any) -> list[str]:
-    """Return the names of the fields of a dataclass instance."""
-    import dataclasses
+def member_name(value: enum.Enum) -> Any:
+    """Return what tells a member from others: its own name, or the value of one without."""
+    name = value._name_  # whatever the type says that `name` is
+    return name if name in type(value).__members__ else value._value_
 
-    return [field.name for field in dataclasses.fields(value)]
+
+def state_names(value: Any) -> list[str]:
+    """Return the names of an object's attributes, in slots or not, without caches.
+
+    Of a dataclass only the fields count, first, unless its `==` is another than theirs.
+    """
+    kind, fields = type(value), list[str]()
+    if hasattr(kind, "__dataclass_fields__"):
+        import dataclasses
+
+        fields = [field.name for field in dataclasses.fields(value)]
+        if getattr(getattr(kind, "__dataclass_params__", None), "eq", True):
+            return fields
+    slots = [slot for base in kind.__mro__ for slot in slots_of(base)]
+    others = sorted({*slots, *getattr(value, "__dict__", {})}.difference(fields))
+    return fields + [n for n in others if not is_cache(kind, n, getattr(value, n, None))]
 
 
 def is_cache(kind: type, name: str, value: Any) -> bool:
@@ -199,7 +215,7 @@ def _encode_object(value: Any) -> Any:
         with contextlib.suppress(NotEncodable):
             return {"name": qualified_name(value)}
     if isinstance(value, enum.Enum):
-        return {"enum": [qualified_name(type(value)), value.name]}
+        return {"enum": [qualified_name(type(value)), encode(member_name(value))]}
     if is_of_numpy(value, "dtype"):
         return {"dtype": str(value)}
     if reason := _of_numpy(value):
@@ -223,14 +239,8 @@ def _of_numpy(value: Any) -> str | None:
 
 
 def _encode_state(value: Any) -> Any:
-    """Return the state of a Python object: its fields, or its `__dict__` and slots."""
-    kind = type(value)
-    if hasattr(kind, "__dataclass_fields__"):
-        names = field_names(value)
-    else:
-        slots = [slot for base in kind.__mro__ for slot in slots_of(base)]
-        every = sorted({*slots, *getattr(value, "__dict__", {})})
-        names = [name for name in every if not is_cache(kind, name, getattr(value, name, None))]
+    """Return the state of a Python object: its attributes by name."""
+    kind, names = type(value), state_names(value)
     pickled = any("__reduce__" in base.__dict__ for base in kind.__mro__[:-1])
     if pickled or _hides_state(value) or not (names or hasattr(value, "__dict__")):
         msg = f"a {kind.__module__}.{kind.__qualname__} keeps its state where it cannot be read"
@@ -254,6 +264,8 @@ def slots_of(kind: type) -> list[str]:
     """Return the attributes that a class itself keeps in slots."""
     slots = kind.__dict__.get("__slots__", ())
     names = [slots] if isinstance(slots, str) else list(slots)
+    own = f"_{kind.__name__.lstrip('_')}"  # Python mangles private names
+    names = [own + name if name[:2] == "__" and name[-2:] != "__" else name for name in names]
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
