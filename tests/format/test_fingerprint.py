@@ -96,6 +96,12 @@ def test_what_is_shared_and_what_is_equal_are_alike() -> None:
     assert digest([part, part]) == digest([part, static_model.scale(0.5)])
 
 
+def test_attributes_of_a_local_function_count() -> None:
+    one, other = (lambda: 0), (lambda: 0)
+    vars(one)["k"] = 2
+    assert digest(one) != digest(other)
+
+
 def test_cycles_are_alike_wherever_they_were_met_before() -> None:
     ring, maker = static_model.Ring(3), Fingerprinter()
     alone = digest(ring.links)

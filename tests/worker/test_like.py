@@ -230,11 +230,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("no_run", [
-            "functions.no_run.args.x: like: proj.m:neighbors gave no tree of arrays",
-            "ConcretizationTypeError",
-            "Where a function needs real values, or sets a mesh, like_run: true in the spec",
-        ]),
+        ("no_run", ["like: proj.m:neighbors gave no tree of arrays", "like_run: true in the spec"]),
         ("raised", ["proj.m:raises raised; it was called with (batch=2)", "ValueError: no box"]),
         ("object", ["tree is a builtins.dict, not a function: like_run and dims cannot apply;"]),
         ("leaf", ["args.x: like: proj.m:named['activation'] is a ", "set wrap: eqx.filter_jit"]),
@@ -246,10 +242,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("hoisted", ["array f32[4,4] has a layout, major_to_minor (1, 0); a hoisted constant has"]),
         ("order", ["like: proj.m:big_endian[0] has dtype >f4", "array.astype("]),
         ("order_of_aval", ["like: proj.m:big_endian_aval[0] has dtype >f4"]),
-        ("explicit", [
-            "dtype float64 needs 64-bit mode; set config: {jax_enable_x64: true}",
-            "Under jax_explicit_x64_dtypes: allow the two make other programs than yours.",
-        ]),
+        ("explicit", ["float64 needs 64-bit mode; set", "Under jax_explicit_x64_dtypes: allow"]),
         ("symbol", ["and the portable form has symbols here: batch=b", "or out of this spec."]),
     ],
 )  # fmt: skip
